@@ -1,0 +1,126 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Root is the spool's top directory, at the same path on the node and on all
+// HPC nodes.
+type Root string
+
+// Gangs is the directory that holds a directory per allocation.
+func (r Root) Gangs() string { return filepath.Join(string(r), "gangs") }
+
+// Dir returns the directory of an allocation.
+func (r Root) Dir(allocation string) Dir { return Dir(filepath.Join(r.Gangs(), allocation)) }
+
+// Allocations lists the allocations that have a directory.
+func (r Root) Allocations() ([]string, error) {
+	entries, err := os.ReadDir(r.Gangs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the spool's gangs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Dir is the directory of one allocation.
+type Dir string
+
+// Gang, Job, Claim, Result and Ended are the paths of an allocation's files.
+func (d Dir) Gang() string   { return filepath.Join(string(d), "gang.json") }
+func (d Dir) Job() string    { return filepath.Join(string(d), "job.json") }
+func (d Dir) Claim() string  { return filepath.Join(string(d), "claim") }
+func (d Dir) Result() string { return filepath.Join(string(d), "result.json") }
+func (d Dir) Ended() string  { return filepath.Join(string(d), "ended.json") }
+
+// Slot is the directory of slot k.
+func (d Dir) Slot(k int) string { return filepath.Join(string(d), "slots", strconv.Itoa(k)) }
+
+// Desired and Status are the paths of slot k's files.
+func (d Dir) Desired(k int) string { return filepath.Join(d.Slot(k), "desired.json") }
+func (d Dir) Status(k int) string  { return filepath.Join(d.Slot(k), "status.json") }
+
+// PodLogs is the directory of all logs of a pod that slot k runs or ran.
+func (d Dir) PodLogs(k int, podUID string) string {
+	return filepath.Join(d.Slot(k), "logs", podUID)
+}
+
+// Log is the log of one container's run, restarts counted from 0.
+func (d Dir) Log(k int, podUID, container string, restart int) string {
+	return filepath.Join(d.PodLogs(k, podUID), container, strconv.Itoa(restart)+".log")
+}
+
+// Create makes the directories of an allocation with n slots. It reports
+// whether the allocation's directory is new: only then can no job of this name
+// exist yet.
+func (d Dir) Create(n int) (isNew bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(string(d)), 0o700); err != nil {
+		return false, fmt.Errorf("making the spool's directory: %w", err)
+	}
+	err = os.Mkdir(string(d), 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, fmt.Errorf("making the gang's directory: %w", err)
+	}
+	isNew = err == nil
+	for k := range n {
+		if err := os.MkdirAll(d.Slot(k), 0o700); err != nil {
+			return false, fmt.Errorf("making slot %d's directory: %w", k, err)
+		}
+	}
+	return isNew, nil
+}
+
+// Write replaces a file by v as JSON, as a whole and readable by its owner only.
+func Write(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// Read decodes a file into v. It reports false without an error where there is
+// no such file.
+func Read(path string, v any) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,91 @@
+package spool
+
+import "time"
+
+// Version is the version of the files' format. A reader refuses a newer one.
+const Version = 1
+
+// Gang is gang.json: what one allocation holds and how its pods are called.
+// The node writes it before it submits, and again when Names or Release change.
+type Gang struct {
+	Version int `json:"version"`
+	// Allocation is the directory's name and the job's name in the workload
+	// manager: the key that makes submission idempotent.
+	Allocation string `json:"allocation"`
+	// Key is the gang's key (see translate.Gang); Generation counts its
+	// allocations from 1.
+	Key        string `json:"key"`
+	Generation int    `json:"generation"`
+	// Cluster is the UID of the cluster's kube-system namespace and Node the
+	// virtual node's name: a provider touches no allocation but its own.
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	// Owner says whose gang this is in words, e.g. "JobSet default/pi".
+	Owner    string `json:"owner"`
+	OwnerUID string `json:"ownerUID"`
+	// Slots in rank order; Tasks[t] lists the slots that task t of the
+	// allocation serves: its own and those that ride on it.
+	Slots []Slot  `json:"slots"`
+	Tasks [][]int `json:"tasks"`
+	// Names is the table of names that every pod of the gang can resolve. It
+	// is empty until all agents have reported their address.
+	Names []Name `json:"names,omitempty"`
+	// Release asks the agents to end, and so the allocation. It is never
+	// taken back.
+	Release bool `json:"release,omitempty"`
+	// Groups is the number of heterogeneous components the job has.
+	Groups int `json:"groups"`
+}
+
+// Slot is one pod's place in a gang.
+type Slot struct {
+	// Role names the place within the owner: replicated job, job index and
+	// completion index for a JobSet's pods.
+	Role string `json:"role"`
+	// Hostname is the pod's host name, known before the pod exists.
+	Hostname string `json:"hostname"`
+	// Rides tells that the slot has no resources of its own.
+	Rides bool `json:"rides,omitempty"`
+	// GPUs is the number of GPUs the slot asked for.
+	GPUs int `json:"gpus,omitempty"`
+}
+
+// Name is one line of the table of names: where a slot's pod is.
+type Name struct {
+	Slot int `json:"slot"`
+	// Hosts are all names of the pod, the shortest first.
+	Hosts   []string `json:"hosts"`
+	Address string   `json:"address"`
+	SSHPort int      `json:"sshPort"`
+}
+
+// Job is job.json: what the workload manager answered to the submission.
+type Job struct {
+	ID        string    `json:"id"`
+	Submitted time.Time `json:"submitted"`
+}
+
+// Claim is the content of the claim file: the job that runs the gang.
+// Whoever finds another job's claim must end without running anything.
+type Claim struct {
+	JobID    string    `json:"jobID"`
+	Host     string    `json:"host"`
+	Acquired time.Time `json:"acquired"`
+}
+
+// Result is result.json: how the launcher saw the allocation end.
+type Result struct {
+	// ExitCode is the launcher's own: that of the pods (the highest), or of
+	// what failed before them.
+	ExitCode int       `json:"exitCode"`
+	Message  string    `json:"message,omitempty"`
+	Finished time.Time `json:"finished"`
+}
+
+// Ended is ended.json: the node's final word about an allocation.
+type Ended struct {
+	State   string    `json:"state"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	At      time.Time `json:"at"`
+}

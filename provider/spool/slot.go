@@ -1,0 +1,166 @@
+package spool
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Action is what the node wants of a slot's pod.
+type Action string
+
+const (
+	// ActionRun asks for the pod's containers to run.
+	ActionRun Action = "run"
+	// ActionStop asks for them to end within the grace period.
+	ActionStop Action = "stop"
+)
+
+// Desired is slots/<k>/desired.json: the pod that is bound to the slot.
+type Desired struct {
+	Version int    `json:"version"`
+	PodUID  string `json:"podUID"`
+	Pod     string `json:"pod"` // namespace/name, for people
+	Action  Action `json:"action"`
+	// GraceSeconds bounds a stop: SIGTERM first, SIGKILL when it is over. It
+	// counts from the moment the agent reads the stop, and a later file may
+	// only shorten it.
+	GraceSeconds int64 `json:"graceSeconds,omitempty"`
+	// Recipient names the agent key that Orders is sealed to. An agent that
+	// finds another's waits: the node will seal them again.
+	Recipient string `json:"recipient,omitempty"`
+	// Orders is a PodOrders as JSON, sealed (see Seal). A pod that already
+	// runs keeps the orders it started with.
+	Orders []byte `json:"orders,omitempty"`
+}
+
+// Status is slots/<k>/status.json: what the slot's agent observes.
+type Status struct {
+	Version int   `json:"version"`
+	Agent   Agent `json:"agent"`
+	// Pod is nil until the slot was given its first pod.
+	Pod *PodStatus `json:"pod,omitempty"`
+}
+
+// Agent describes the process that serves a slot.
+type Agent struct {
+	// Instance differs for each start of an agent.
+	Instance string `json:"instance"`
+	// JobID is the workload manager's id of the job the agent runs in.
+	JobID string `json:"jobID"`
+	// Node is the HPC node's name, Address its IP as the other nodes and the
+	// virtual node reach it.
+	Node    string `json:"node"`
+	Address string `json:"address"`
+	SSHPort int    `json:"sshPort"`
+	// Recipient is the public half of the agent's key (an age X25519
+	// recipient); the other half never leaves its memory.
+	Recipient string    `json:"recipient"`
+	Started   time.Time `json:"started"`
+	// PrivateRoot tells whether pods get their mounts at their own paths.
+	// Where they can't, PrivateRootError says why.
+	PrivateRoot      bool   `json:"privateRoot"`
+	PrivateRootError string `json:"privateRootError,omitempty"`
+}
+
+// PodStatus is what became of one pod. The container statuses are Kubernetes'
+// own, so that the node need not guess: the agent fills Name, State,
+// LastTerminationState, RestartCount, Ready, Started and ContainerID.
+type PodStatus struct {
+	UID string `json:"uid"`
+	// Started is when the first container was started; zero before.
+	Started        time.Time                `json:"started,omitzero"`
+	InitContainers []corev1.ContainerStatus `json:"initContainers,omitempty"`
+	Containers     []corev1.ContainerStatus `json:"containers"`
+	// Done tells that nothing of the pod runs any more nor will be started.
+	Done bool `json:"done,omitempty"`
+	// Reason and Message explain a pod that failed as a whole, before or
+	// beside its containers.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// PodOrders is all an agent needs to run a pod. Nothing in it needs the API
+// server: references are resolved, variables expanded.
+type PodOrders struct {
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Hostname  string `json:"hostname"`
+
+	RestartPolicy corev1.RestartPolicy `json:"restartPolicy"`
+	GraceSeconds  int64                `json:"graceSeconds"`
+	// InitContainers run one after the other before Containers; those whose
+	// RestartPolicy is Always are sidecars.
+	InitContainers []ContainerOrders  `json:"initContainers,omitempty"`
+	Containers     []ContainerOrders  `json:"containers"`
+	Volumes        []Volume           `json:"volumes,omitempty"`
+	HostAliases    []corev1.HostAlias `json:"hostAliases,omitempty"`
+	SSH            SSH                `json:"ssh"`
+}
+
+// ContainerOrders is one container's process.
+type ContainerOrders struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	// Argv is the command followed by the args, expanded; never a shell's.
+	Argv []string `json:"argv"`
+	// Env is the whole environment of the pod; later entries win. The agent
+	// adds the device variables of the workload manager and PATH where it is
+	// missing.
+	Env        []corev1.EnvVar `json:"env,omitempty"`
+	WorkingDir string          `json:"workingDir,omitempty"`
+	Mounts     []Mount         `json:"mounts,omitempty"`
+	// RestartPolicy is the container's own (Always for a sidecar), or nil.
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+
+	TerminationMessagePath   string                          `json:"terminationMessagePath,omitempty"`
+	TerminationMessagePolicy corev1.TerminationMessagePolicy `json:"terminationMessagePolicy,omitempty"`
+}
+
+// Mount puts a volume, or one path within it, at a path of the container.
+type Mount struct {
+	Volume   string `json:"volume"`
+	Path     string `json:"path"`
+	SubPath  string `json:"subPath,omitempty"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
+}
+
+// Volume is a directory that a pod's containers share. Exactly one of its
+// sources is set.
+type Volume struct {
+	Name string `json:"name"`
+	// Files is the content of a ConfigMap, Secret, projected or downward API
+	// volume. It is kept in memory on the HPC node.
+	Files []File `json:"files,omitempty"`
+	// EmptyDir is scratch space that lives as long as the pod.
+	EmptyDir *EmptyDir `json:"emptyDir,omitempty"`
+	// HostPath is a directory or file of the HPC node.
+	HostPath string `json:"hostPath,omitempty"`
+}
+
+// EmptyDir is a pod's scratch space.
+type EmptyDir struct {
+	Memory bool `json:"memory,omitempty"`
+}
+
+// File is one file of a volume.
+type File struct {
+	// Path is relative to the volume and stays inside it.
+	Path string `json:"path"`
+	Mode int32  `json:"mode"` // permission bits, e.g. 0644
+	Data []byte `json:"data"`
+}
+
+// SSH is what a slot's SSH service and its client need. All keys belong to
+// this allocation alone.
+type SSH struct {
+	// HostKey and ClientKey are private keys (OpenSSH PEM): the service's own
+	// and the one that opens all services of the gang.
+	HostKey   []byte `json:"hostKey"`
+	ClientKey []byte `json:"clientKey"`
+	// HostPublicKey and ClientPublicKey are their public halves (one
+	// authorized_keys line each). All services of a gang have the same host key.
+	HostPublicKey   []byte `json:"hostPublicKey"`
+	ClientPublicKey []byte `json:"clientPublicKey"`
+}

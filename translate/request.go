@@ -1,0 +1,47 @@
+package translate
+
+import "time"
+
+// Resources is what one slot asks of the HPC side.
+type Resources struct {
+	CPUs      int   // whole cores, at least 1 unless the slot rides
+	MemoryMiB int64 // MiB, 0 for the partition's default
+	GPUs      int
+}
+
+// Request is one allocation as a workload manager is asked for it: neutral
+// between Slurm, Flux and local. Its tasks are the slots that have resources of
+// their own, in rank order.
+type Request struct {
+	// Name is the job's name and the key of idempotent submission; it is a
+	// DNS label, so it is safe in any command line.
+	Name string
+	// Comment says who owns the job, for the site's people.
+	Comment string
+	// Groups are runs of equal tasks in rank order. More than one is a
+	// heterogeneous job.
+	Groups []TaskGroup
+	Wishes
+	// Agent is the agent's path and Dir the gang's spool directory, both as
+	// the HPC nodes see them. The job runs `Agent launch Dir`.
+	Agent string
+	Dir   string
+}
+
+// TaskGroup is a run of equal tasks.
+type TaskGroup struct {
+	Tasks int
+	Resources
+}
+
+// Wishes are what the annotations of wellknown ask for. An empty field leaves
+// the choice to the workload manager.
+type Wishes struct {
+	Partition   string
+	Account     string
+	QOS         string
+	Constraint  string
+	Reservation string
+	TimeLimit   time.Duration // 0: the partition's default
+	Exclusive   bool          // whole nodes
+}

@@ -1,0 +1,80 @@
+// Package wellknown holds every name that users see: annotations, labels, the
+// taint, reasons. Nothing else in the tree spells one of them out.
+package wellknown
+
+const (
+	// Domain prefixes all names of Gangline's own.
+	Domain = "gangline.dev"
+
+	// AnnotationGangName and AnnotationGangSize make one gang of pods that no
+	// known owner joins: pods of the same namespace, owner and name.
+	AnnotationGangName = Domain + "/gang-name"
+	AnnotationGangSize = Domain + "/gang-size"
+
+	// The allocation's wishes, on a pod or its JobSet; the pod's wins.
+	AnnotationPartition      = Domain + "/partition"
+	AnnotationAccount        = Domain + "/account"
+	AnnotationQOS            = Domain + "/qos"
+	AnnotationTimeLimit      = Domain + "/time-limit"  // a Go duration ("90m"), or Slurm's own form ("1-12:00:00")
+	AnnotationConstraint     = Domain + "/constraint"  // features of nodes, Slurm's syntax
+	AnnotationReservation    = Domain + "/reservation" // name of a reservation
+	AnnotationNodesExclusive = Domain + "/nodes-exclusive"
+
+	// AnnotationRides overrides whether a slot rides on slot 0's node
+	// ("true") or has resources of its own ("false").
+	AnnotationRides = Domain + "/rides"
+	// AnnotationMPISlots is the number of MPI slots of a pod in the hostfile;
+	// by default its GPUs, or one.
+	AnnotationMPISlots = Domain + "/mpi-slots"
+
+	// What the node writes on a pod it has accepted.
+	AnnotationGang       = Domain + "/gang"       // the gang's key
+	AnnotationAllocation = Domain + "/allocation" // the allocation's name, also the job's
+	AnnotationJobID      = Domain + "/job-id"     // the workload manager's id
+	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on
+
+	// Finalizer keeps a pod until nothing of it runs any more.
+	Finalizer = Domain + "/allocation"
+
+	// LabelNodeType marks virtual nodes; DaemonSets exclude it.
+	LabelNodeType      = "type"
+	LabelNodeTypeValue = "virtual-kubelet"
+	// LabelPartition and LabelWorkloadManager describe the virtual node.
+	LabelPartition       = Domain + "/partition"
+	LabelWorkloadManager = Domain + "/workload-manager"
+
+	// TaintKey keeps away pods that did not ask for the HPC side.
+	TaintKey = "virtual-kubelet.io/provider"
+	// TaintValue is its value.
+	TaintValue = "gangline"
+
+	// ConditionReachable is the node's condition that tells whether the
+	// workload manager answers.
+	ConditionReachable = "WorkloadManagerReachable"
+)
+
+// Reasons that a pod or a container shows while it waits, or why it failed.
+const (
+	ReasonWaitingForGang    = "WaitingForGang"
+	ReasonSubmitting        = "Submitting"
+	ReasonQueued            = "Queued"
+	ReasonStarting          = "Starting"
+	ReasonSubmissionFailed  = "SubmissionFailed"
+	ReasonWaitingForSlot    = "WaitingForSlot"
+	ReasonConfigError       = "CreateContainerConfigError"
+	ReasonContainerCreating = "ContainerCreating"
+
+	ReasonUnsupported      = "Unsupported" // followed by the feature's name
+	ReasonNoCommand        = "NoCommand"
+	ReasonUnknownPartition = "UnknownPartition"
+	ReasonBadAnnotation    = "BadAnnotation"
+	ReasonDoesNotFit       = "DoesNotFit"
+
+	ReasonNodeFailure     = "NodeFailure"
+	ReasonPreempted       = "Preempted"
+	ReasonDeadline        = "DeadlineExceeded"
+	ReasonOOMKilled       = "OOMKilled"
+	ReasonCancelled       = "AllocationCancelled"
+	ReasonAllocationEnded = "AllocationEnded"
+	ReasonAllocationLost  = "AllocationLost"
+)
