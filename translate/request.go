@@ -45,3 +45,36 @@ type Wishes struct {
 	TimeLimit   time.Duration // 0: the partition's default
 	Exclusive   bool          // whole nodes
 }
+
+// NewRequest is a gang's allocation request. The job's comment says whose it
+// is.
+func NewRequest(name string, g Gang, w Wishes, agent, dir string) Request {
+	return Request{
+		Name:    name,
+		Comment: "gangline: " + g.Owner + " uid " + string(g.OwnerUID),
+		Groups:  g.TaskGroups(),
+		Wishes:  w,
+		Agent:   agent,
+		Dir:     dir,
+	}
+}
+
+// Merge fills what is not set in w from another's wishes.
+func (w Wishes) Merge(other Wishes) Wishes {
+	pick := func(mine, theirs string) string {
+		if mine != "" {
+			return mine
+		}
+		return theirs
+	}
+	w.Partition = pick(w.Partition, other.Partition)
+	w.Account = pick(w.Account, other.Account)
+	w.QOS = pick(w.QOS, other.QOS)
+	w.Constraint = pick(w.Constraint, other.Constraint)
+	w.Reservation = pick(w.Reservation, other.Reservation)
+	if w.TimeLimit == 0 {
+		w.TimeLimit = other.TimeLimit
+	}
+	w.Exclusive = w.Exclusive || other.Exclusive
+	return w
+}

@@ -21,8 +21,10 @@ type Gang struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
 	// Owner says whose gang this is in words, e.g. "JobSet default/pi".
-	Owner    string `json:"owner"`
-	OwnerUID string `json:"ownerUID"`
+	Owner     string `json:"owner"`
+	Namespace string `json:"namespace"`
+	OwnerName string `json:"ownerName"`
+	OwnerUID  string `json:"ownerUID"`
 	// Slots in rank order; Tasks[t] lists the slots that task t of the
 	// allocation serves: its own and those that ride on it.
 	Slots []Slot  `json:"slots"`
@@ -39,11 +41,17 @@ type Gang struct {
 
 // Slot is one pod's place in a gang.
 type Slot struct {
-	// Role names the place within the owner: replicated job, job index and
-	// completion index for a JobSet's pods.
-	Role string `json:"role"`
-	// Hostname is the pod's host name, known before the pod exists.
-	Hostname string `json:"hostname"`
+	// Group, Job and Index are the place within the owner: replicated job, job
+	// index and completion index for a JobSet's pods.
+	Group string `json:"group,omitempty"`
+	Job   int    `json:"job"`
+	Index int    `json:"index"`
+	// Hostname is the pod's host name and Hosts all its names, known before
+	// the pod exists.
+	Hostname string   `json:"hostname"`
+	Hosts    []string `json:"hosts,omitempty"`
+	// MPISlots is what the hostfile offers on this pod; 0 leaves it out.
+	MPISlots int `json:"mpiSlots,omitempty"`
 	// Rides tells that the slot has no resources of its own.
 	Rides bool `json:"rides,omitempty"`
 	// GPUs is the number of GPUs the slot asked for.
@@ -82,10 +90,12 @@ type Result struct {
 	Finished time.Time `json:"finished"`
 }
 
-// Ended is ended.json: the node's final word about an allocation.
+// Ended is ended.json: the node's final word about an allocation. It is
+// written after the pods have got theirs.
 type Ended struct {
-	State   string    `json:"state"`
-	Reason  string    `json:"reason,omitempty"`
+	// Outcome is one of wlm.Outcome's values, or "Lost" for a job that the
+	// workload manager knows no more.
+	Outcome string    `json:"outcome"`
 	Message string    `json:"message,omitempty"`
 	At      time.Time `json:"at"`
 }

@@ -1,0 +1,67 @@
+# One set of flags for every development build and test: with different ones
+# the Kubernetes packages would be compiled twice. Release binaries use none.
+export GOFLAGS := -buildvcs=false '-gcflags=all=-l -dwarf=false' '-ldflags=-s -w'
+SHELL := /bin/bash
+
+BIN := bin
+WLM ?= slurm
+GO_TEST_FLAGS ?=
+TOOLS := go tool -modfile=test/tools/go.mod
+VERSION ?= v1.37.2-gangline-dev
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: ## Install the Debian packages that demo and tests need (a no-op if they are there)
+	@test/install.sh
+
+.PHONY: build
+build: ## Build gangline-node and gangline-agent into bin/
+	@echo "building gangline-node and gangline-agent"
+	@go build -o $(BIN)/gangline-node ./cmd/gangline-node
+	@CGO_ENABLED=0 go build -o $(BIN)/gangline-agent ./cmd/gangline-agent
+
+.PHONY: devcluster
+devcluster: ## Build the dev control plane and kubectl into bin/ (the first time takes minutes)
+	@test/devcluster/build.sh $(BIN)/devcluster
+	@ln -sf devcluster $(BIN)/kubectl
+
+.PHONY: demo
+demo: install devcluster build ## Show the main job end to end (WLM=local: without Slurm)
+	@go run ./test/demo up --wlm $(WLM)
+
+.PHONY: demo-down
+demo-down: ## End what demo has left running
+	@go run ./test/demo down
+
+.PHONY: test
+test: install devcluster build unit e2e ## Pass all tests
+
+.PHONY: unit
+unit: ## Unit tests, and those of single parts against the real tools
+	go test $(GO_TEST_FLAGS) $$(go list ./... | grep -v /test/e2e)
+
+.PHONY: e2e
+e2e: ## End-to-end tests on a real control plane and a real Slurm
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 25m ./test/e2e/...
+
+.PHONY: bench
+bench: install devcluster build ## Print how fast a gang starts, next to bare sbatch
+	go run ./test/bench
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, shellcheck
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
+	go vet ./...
+	$(TOOLS) staticcheck ./...
+	shellcheck .ci/run $$(git ls-files '*.sh')
+
+.PHONY: generate
+generate: ## Write the generated documents anew
+	go test ./translate -run TestDocumentOfPodFields -update
+
+.PHONY: clean
+clean: ## Remove bin/
+	rm -rf $(BIN)

@@ -1,0 +1,142 @@
+// Command gangline-node is the virtual node: see package provider.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"log/slog"
+
+	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/local"
+	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/provider/wlm"
+)
+
+// version is set by the linker.
+var version = "v1.37.2-gangline-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "gangline-node:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gangline-node",
+		Short:         "A virtual node that runs gangs of pods as one HPC allocation each",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(runCommand(), configCommand(), &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
+	})
+	return root
+}
+
+func runCommand() *cobra.Command {
+	var configFile, kubeconfig, logFormat string
+	cmd := &cobra.Command{
+		Use:   "run --config FILE",
+		Short: "Run the virtual node until it is told to end",
+		Long: `Registers the virtual node, takes the pods that the scheduler binds to it, and
+runs each gang of them as one job of the workload manager. It may be stopped and
+started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logger(logFormat)
+			if err != nil {
+				return err
+			}
+			return run(logr.NewContext(cmd.Context(), log), configFile, kubeconfig)
+		},
+	}
+	cmd.Flags().StringVar(&configFile, "config", "", "configuration file")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the pod's own ServiceAccount")
+	cmd.Flags().StringVar(&logFormat, "log-format", "text", "text or json")
+	cobra.CheckErr(cmd.MarkFlagRequired("config"))
+	return cmd
+}
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Work with the configuration file"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "validate FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := provider.LoadConfig(args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+			return nil
+		},
+	})
+	return cmd
+}
+
+// logger makes the log of this process, the libraries' included.
+func logger(format string) (logr.Logger, error) {
+	var handler slog.Handler
+	switch format {
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, nil)
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, nil)
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format is text or json, not %q", format)
+	}
+	log := logr.FromSlogHandler(handler)
+	klog.SetLogger(log)
+	return log, nil
+}
+
+func run(ctx context.Context, configFile, kubeconfig string) error {
+	config, err := provider.LoadConfig(configFile)
+	if err != nil {
+		return err
+	}
+	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	lock, err := provider.LockSpool(ctx, config.Spool, config.NodeName)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // the process ends
+	manager, kind, stop, err := workloadManager(ctx, config, lock)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return provider.Run(ctx, provider.Options{
+		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
+	})
+}
+
+// workloadManager makes the configured one. stop ends what it runs in this
+// process.
+func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (m wlm.Manager, kind string, stop func(), err error) {
+	switch c.WorkloadManager {
+	case "slurm":
+		m, err := slurm.New(slurm.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock})
+		return m, "Slurm", func() {}, err
+	default:
+		m, err := local.New(ctx, c.Local)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		return m, "local", m.Close, nil
+	}
+}

@@ -1,0 +1,204 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// bind gives each pod its slot and takes in what the agents say of it.
+//
+// A pod that an agent already knows keeps its slot. The others get the slot of
+// their role; one that is still held by a living pod is waited for.
+func (s *state) bind() {
+	holder := map[int]*podState{}
+	for _, p := range s.pods {
+		if slot, ok := s.startedSlot(p); ok {
+			p.slot, p.started = slot, true
+			s.observe(p)
+			if !terminal(p.pod) {
+				holder[slot] = p
+			}
+		}
+	}
+	free := func(k int) bool { return holder[k] == nil }
+	for _, p := range s.pods {
+		if p.started || !p.live() || p.deleting() {
+			continue
+		}
+		slot, ok := s.slotFor(p, free)
+		if !ok {
+			p.waiting = translate.Waiting{
+				Reason:  wellknown.ReasonWaitingForSlot,
+				Message: "all places of the gang are taken by pods that still run or stop",
+			}
+			continue
+		}
+		p.slot = slot
+		holder[slot] = p
+		if s.alloc != nil && s.alloc.live() && s.reports[slot].Agent.Instance != "" {
+			p.agent = &s.reports[slot].Agent
+		}
+	}
+}
+
+// startedSlot finds the slot whose agent has the pod's orders.
+func (s *state) startedSlot(p *podState) (int, bool) {
+	if s.alloc == nil || !s.alloc.live() {
+		return 0, false
+	}
+	for k, d := range s.alloc.desired {
+		if d.PodUID == string(p.uid()) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (s *state) observe(p *podState) {
+	report := &s.reports[p.slot]
+	if report.Agent.Instance != "" {
+		p.agent = &report.Agent
+	}
+	if report.Pod != nil && report.Pod.UID == string(p.uid()) {
+		p.observed = report.Pod
+		p.over = report.Pod.Done
+	}
+}
+
+func (s *state) slotFor(p *podState, free func(int) bool) (int, bool) {
+	g := translate.Gang{Slots: s.slots}
+	if p.role.Group != "" {
+		return g.SlotFor(p.role, free)
+	}
+	// A named gang's places bear their pods' names; any free one will do for
+	// a pod that came later.
+	byName := slices.IndexFunc(s.slots, func(slot translate.Slot) bool {
+		return len(slot.Hosts) > 0 && slot.Hosts[0] == translate.ShortHostname(p.pod)
+	})
+	if byName >= 0 && free(byName) {
+		return byName, true
+	}
+	return g.SlotFor(translate.Role{Index: -1}, free)
+}
+
+// stops decides which pods must stop: those that are being deleted and those
+// that have run too long.
+func (s *state) stops() {
+	for _, p := range s.pods {
+		if terminal(p.pod) || p.rejection != nil {
+			continue
+		}
+		if limit := p.pod.Spec.ActiveDeadlineSeconds; limit != nil && p.pod.Status.StartTime != nil {
+			left := p.pod.Status.StartTime.Add(time.Duration(*limit) * time.Second).Sub(s.now)
+			if left > 0 {
+				s.within(left)
+			} else {
+				p.stop, p.grace = true, ptr.Deref(p.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+				p.ending = ptr.To(translate.DeadlineEnding())
+			}
+		}
+		if p.deleting() {
+			p.stop = true
+			p.grace = ptr.Deref(p.pod.DeletionGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		}
+		if p.stop && !p.over && p.observed != nil && p.observed.Done {
+			p.over = true
+		}
+	}
+}
+
+// shownAtMost is how often the text on waiting pods changes: a queue's reasons
+// may flicker, and each change is a write for every pod of the gang.
+const shownAtMost = 5 * time.Second
+
+// waitingText is what the gang as a whole waits for, as shown on its pods.
+func (s *state) waitingText() translate.Waiting {
+	text := s.allocationWaiting()
+	a := s.alloc
+	if a == nil || text == a.shown {
+		return text
+	}
+	if text.Reason == a.shown.Reason {
+		if left := shownAtMost - s.now.Sub(a.shownAt); left > 0 {
+			s.within(left)
+			return a.shown
+		}
+	}
+	a.shown, a.shownAt = text, s.now
+	return text
+}
+
+// allocationWaiting is what the gang as a whole waits for.
+func (s *state) allocationWaiting() translate.Waiting {
+	switch a := s.alloc; {
+	case len(s.missing) > 0 && (a == nil || !a.live()):
+		return translate.Waiting{Reason: wellknown.ReasonWaitingForGang, Message: s.missingMessage()}
+	case a == nil || !a.live():
+		return translate.Waiting{Reason: wellknown.ReasonSubmitting, Message: "the allocation is about to be submitted"}
+	case a.job == nil && a.submitError != "":
+		return translate.Waiting{Reason: wellknown.ReasonSubmissionFailed, Message: a.submitError}
+	case a.job == nil:
+		return translate.Waiting{Reason: wellknown.ReasonSubmitting, Message: "allocation " + a.name() + " is being submitted"}
+	default:
+		return jobWaiting(s.manager, a.job.ID, s.job, s.reports)
+	}
+}
+
+func (s *state) missingMessage() string {
+	first := 0
+	for _, slot := range s.slots {
+		if slot.First {
+			first++
+		}
+	}
+	message := fmt.Sprintf("%d of %d pods", first-len(s.missing), first)
+	const named = 5
+	for i, k := range s.missing {
+		if i == named {
+			return fmt.Sprintf("%s and %d more", message, len(s.missing)-named)
+		}
+		separator := ", "
+		if i == 0 {
+			separator = "; missing: "
+		}
+		message += separator + slotName(s.slots[k])
+	}
+	return message
+}
+
+func slotName(slot translate.Slot) string {
+	if len(slot.Hosts) > 0 {
+		return slot.Hosts[0]
+	}
+	return fmt.Sprintf("pod %s", slot.Role)
+}
+
+// agentsMissing counts the slots whose agent has not reported.
+func agentsMissing(reports []spool.Status) int {
+	n := 0
+	for _, r := range reports {
+		if r.Agent.Instance == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func bound(pods []*podState) map[int]types.UID {
+	slots := map[int]types.UID{}
+	for _, p := range pods {
+		if p.slot >= 0 && p.live() && !p.deleting() {
+			slots[p.slot] = p.uid()
+		}
+	}
+	return slots
+}

@@ -1,0 +1,128 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// admit decides about pods that the node has not accepted yet, and reads the
+// wishes of all. A pod that can never run here is refused at once, before it
+// can hold up the rest of its gang.
+func (s *state) admit(site siteView) {
+	for _, p := range s.pods {
+		if terminal(p.pod) || p.deleting() {
+			continue
+		}
+		wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, site.partitions())
+		if rejection == nil {
+			s.wishes = s.wishes.Merge(wishes)
+		}
+		if p.accepted() || p.rejection != nil {
+			continue // what was accepted once stays so: it may run by now
+		}
+		if rejection == nil {
+			rejection = translate.Admit(p.pod, site.of(wishes.Partition))
+		}
+		p.rejection = rejection
+	}
+}
+
+// form finds the first slots that have no pod. Slots count as filled only by
+// pods that are to run.
+func (s *state) form() {
+	filled := bound(s.pods)
+	s.missing = translate.Gang{Slots: s.slots}.Missing(func(k int) bool { _, ok := filled[k]; return ok })
+}
+
+// mustSubmit tells whether the gang has all it needs for an allocation and has
+// none, or has one whose submission has not been answered yet.
+func (s *state) mustSubmit() bool {
+	if s.alloc != nil && s.alloc.live() {
+		return s.alloc.job == nil && !s.alloc.gang.Release
+	}
+	return len(s.slots) > 0 && len(s.missing) == 0 && !s.owner.done() && s.ending == nil
+}
+
+// jobWaiting explains a gang whose job exists while its pods do not run yet.
+func jobWaiting(manager, id string, job *wlm.Job, reports []spool.Status) translate.Waiting {
+	if job == nil {
+		return translate.Waiting{
+			Reason:  wellknown.ReasonQueued,
+			Message: fmt.Sprintf("%s job %s is submitted", manager, id),
+		}
+	}
+	message := fmt.Sprintf("%s job %s is %s", manager, id, job.State)
+	if job.Reason != "" && job.Reason != "None" {
+		message += " (" + job.Reason + ")"
+	}
+	if job.Phase == wlm.PhaseQueued {
+		if !job.ExpectedStart.IsZero() {
+			message += ", expected to start at " + job.ExpectedStart.Format(time.RFC3339)
+		}
+		return translate.Waiting{Reason: wellknown.ReasonQueued, Message: message}
+	}
+	if job.Nodes != "" {
+		message += " on " + job.Nodes
+	}
+	if n := agentsMissing(reports); n > 0 {
+		message += fmt.Sprintf(", %d of %d agents have reported", len(reports)-n, len(reports))
+	}
+	return translate.Waiting{Reason: wellknown.ReasonStarting, Message: message}
+}
+
+// siteView is what admission needs to know of the HPC side at one moment.
+type siteView struct {
+	site      translate.Site
+	inventory wlm.Inventory
+	partition string   // the configured default, or the manager's
+	allowed   []string // those that pods may name; empty for all
+}
+
+func newSiteView(c Config, inv wlm.Inventory) siteView {
+	return siteView{
+		site:      translate.Site{GPUResource: corev1.ResourceName(c.GPUResource), HostPaths: c.HostPaths},
+		inventory: inv, partition: c.Partition, allowed: c.Partitions,
+	}
+}
+
+// partitions are the names that a pod may ask for.
+func (v siteView) partitions() []string {
+	if len(v.allowed) > 0 {
+		return v.allowed
+	}
+	names := make([]string, 0, len(v.inventory.Partitions))
+	for _, p := range v.inventory.Partitions {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// of narrows the site to the nodes of a partition. A node that is down today
+// counts: it may be up when the job's turn comes.
+func (v siteView) of(partition string) translate.Site {
+	if partition == "" {
+		partition = v.partition
+	}
+	site := v.site
+	site.Nodes = nil
+	for _, p := range v.inventory.Partitions {
+		if p.Name != partition && (partition != "" || !p.Default) {
+			continue
+		}
+		for _, n := range p.Nodes {
+			kind := translate.Resources{CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs}
+			if !slices.Contains(site.Nodes, kind) {
+				site.Nodes = append(site.Nodes, kind)
+			}
+		}
+	}
+	return site
+}

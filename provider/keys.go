@@ -1,0 +1,73 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// keySource makes the SSH keys of an allocation from one secret of the node,
+// so that no key is ever stored: a restarted node makes the same again.
+type keySource struct {
+	secret []byte
+}
+
+// secretKey is the key of the seed within the node's Secret.
+const secretKey = "seed"
+
+// loadKeySource reads the node's Secret, and creates it the first time.
+func loadKeySource(ctx context.Context, clientset kubernetes.Interface, namespace, node string) (keySource, error) {
+	secrets := clientset.CoreV1().Secrets(namespace)
+	name := "gangline-node-" + node
+	have, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		seed := make([]byte, 32)
+		if _, err := rand.Read(seed); err != nil {
+			return keySource{}, fmt.Errorf("making the node's seed: %w", err)
+		}
+		have, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+			Data:       map[string][]byte{secretKey: seed},
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			have, err = secrets.Get(ctx, name, metav1.GetOptions{})
+		}
+		if err != nil {
+			return keySource{}, fmt.Errorf("creating Secret %s/%s for the node's seed: %w", namespace, name, err)
+		}
+	} else if err != nil {
+		return keySource{}, fmt.Errorf("reading Secret %s/%s with the node's seed: %w", namespace, name, err)
+	}
+	if len(have.Data[secretKey]) < 32 {
+		return keySource{}, fmt.Errorf("the Secret %s/%s has no seed of 32 bytes under %q: delete it while no pod runs, and it is made anew", namespace, name, secretKey)
+	}
+	return keySource{secret: have.Data[secretKey]}, nil
+}
+
+// keys are an allocation's.
+func (k keySource) keys(allocation string) (mpi.Keys, error) {
+	keys, err := mpi.DeriveKeys(k.secret, allocation)
+	if err != nil {
+		return mpi.Keys{}, fmt.Errorf("making the keys of %s: %w", allocation, err)
+	}
+	return keys, nil
+}
+
+// ssh is the same as an agent gets it.
+func (k keySource) ssh(allocation string) (spool.SSH, error) {
+	keys, err := k.keys(allocation)
+	return spool.SSH{
+		HostKey:         keys.HostPrivate,
+		HostPublicKey:   keys.HostPublic,
+		ClientKey:       keys.ClientPrivate,
+		ClientPublicKey: keys.ClientPublic,
+	}, err
+}

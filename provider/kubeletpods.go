@@ -1,0 +1,54 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gangline/gangline/mpi/sshclient"
+	"github.com/gangline/gangline/provider/kubelet"
+)
+
+// kubeletPods tells the node's API about its pods.
+type kubeletPods struct {
+	reader   client.Reader // holds this node's pods only
+	registry *registry
+	keys     keySource
+}
+
+var _ kubelet.Pods = (*kubeletPods)(nil)
+
+func (k *kubeletPods) Pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	return pod, k.reader.Get(ctx, name, pod)
+}
+
+func (k *kubeletPods) List(ctx context.Context) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := k.reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing the node's pods: %w", err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+func (k *kubeletPods) Place(pod types.UID) (kubelet.Place, bool) {
+	a, slot, ok := k.registry.find(pod)
+	if !ok {
+		return kubelet.Place{}, false
+	}
+	keys, err := k.keys.keys(a.name())
+	if err != nil {
+		return kubelet.Place{}, false
+	}
+	return kubelet.Place{
+		Dir: a.dir, Slot: slot,
+		Credentials: sshclient.Credentials{HostPublicKey: keys.HostPublic, ClientKey: keys.ClientPrivate},
+	}, true
+}

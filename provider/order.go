@@ -1,0 +1,193 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// order tells the agents what is wanted: the table of names once all have
+// reported, the pods that are to run, and those that are to stop.
+func (r *Reconciler) order(ctx context.Context, s *state) error {
+	r.dropDuplicates(ctx, s)
+	a := s.alloc
+	var errs []error
+	for _, p := range s.pods {
+		if p.started && p.stop && !p.over {
+			errs = append(errs, r.orderStop(ctx, s, p))
+		}
+	}
+	if a.gang.Release || a.job == nil || agentsMissing(s.reports) > 0 {
+		return errors.Join(errs...)
+	}
+	if err := r.orderNames(s); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	in := newInputs(r)
+	for _, p := range s.pods {
+		if p.slot < 0 || !p.live() || p.stop {
+			continue
+		}
+		if err := r.orderRun(ctx, s, p, in); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// orderNames gives every agent the same table: which name is where.
+func (r *Reconciler) orderNames(s *state) error {
+	a := s.alloc
+	names := make([]spool.Name, len(a.gang.Slots))
+	for k, slot := range a.gang.Slots {
+		agent := s.reports[k].Agent
+		names[k] = spool.Name{Slot: k, Hosts: slot.Hosts, Address: agent.Address, SSHPort: agent.SSHPort}
+	}
+	for _, p := range s.pods {
+		if p.slot >= 0 && p.live() && !slices.Contains(names[p.slot].Hosts, translate.ShortHostname(p.pod)) {
+			names[p.slot].Hosts = append([]string{translate.ShortHostname(p.pod)}, names[p.slot].Hosts...)
+		}
+	}
+	if reflect.DeepEqual(names, a.gang.Names) {
+		return nil
+	}
+	before := a.gang.Names
+	a.gang.Names = names
+	if err := a.writeGang(); err != nil {
+		a.gang.Names = before
+		return err
+	}
+	return nil
+}
+
+// orderRun gives a slot its pod, or the same pod again where the slot's agent
+// has a new key and cannot have read it.
+func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *inputs) error {
+	a := s.alloc
+	have := a.desired[p.slot]
+	agent := s.reports[p.slot].Agent
+	if have.PodUID == string(p.uid()) && (have.Recipient == agent.Recipient || p.observed != nil) {
+		return nil
+	}
+	if previous := s.reports[p.slot].Pod; have.PodUID != "" && have.PodUID != string(p.uid()) &&
+		(previous == nil || previous.UID != have.PodUID || !previous.Done) {
+		p.waiting = translate.Waiting{Reason: wellknown.ReasonWaitingForSlot, Message: "the pod that had this place before is still stopping"}
+		return nil
+	}
+	orders, err := r.orders(ctx, s, p, in)
+	var missing *translate.MissingError
+	if errors.As(err, &missing) {
+		r.waitForMissing(s, p, missing)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("preparing pod %s/%s: %w", p.pod.Namespace, p.pod.Name, err)
+	}
+	sealed, err := spool.Seal(agent.Recipient, orders)
+	if err != nil {
+		return err
+	}
+	d := spool.Desired{
+		Version: spool.Version, PodUID: string(p.uid()), Pod: p.pod.Namespace + "/" + p.pod.Name,
+		Action: spool.ActionRun, Recipient: agent.Recipient, Orders: sealed,
+	}
+	if err := r.writeDesired(a, p.slot, d); err != nil {
+		return err
+	}
+	p.started = true
+	logr.FromContextOrDiscard(ctx).Info("ordered to run", "pod", d.Pod, "slot", p.slot, "node", agent.Node)
+	return nil
+}
+
+// waitForMissing shows what a pod lacks, in kubelet's words, and tries again.
+func (r *Reconciler) waitForMissing(s *state, p *podState, missing *translate.MissingError) {
+	p.waiting = translate.Waiting{Reason: wellknown.ReasonConfigError, Message: missing.Error()}
+	reason, text := "Failed", "Error: "+missing.Error()
+	if missing.Volume != "" {
+		p.waiting.Reason = wellknown.ReasonContainerCreating
+		reason, text = "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", missing.Volume, missing.Error())
+	}
+	r.event(p.pod, corev1.EventTypeWarning, reason, "%s", text)
+	s.within(missingAgain)
+}
+
+// missingAgain is how soon a pod looks again for a ConfigMap or Secret that is
+// not there.
+const missingAgain = 5 * time.Second
+
+func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inputs) (spool.PodOrders, error) {
+	a := s.alloc
+	values, err := in.of(ctx, p.pod)
+	if err != nil {
+		return spool.PodOrders{}, err
+	}
+	if values.SSH, err = r.keys.ssh(a.name()); err != nil {
+		return spool.PodOrders{}, err
+	}
+	agent := s.reports[p.slot].Agent
+	values.PodIP, values.HostIP = agent.Address, agent.Address
+	values.NodeAllocatable = r.node().Status.Allocatable
+	values.ClusterDomain = r.config.ClusterDomain
+	values.APIServer = r.config.APIServer
+	values.Rank, values.Size = p.slot, len(a.gang.Slots)
+	values.Hosts = hostfile(a.gang)
+	return translate.Orders(p.pod, values)
+}
+
+// hostfile is the gang's hosts in rank order.
+func hostfile(g spool.Gang) []mpi.Host {
+	var hosts []mpi.Host
+	for k, slot := range g.Slots {
+		if slot.MPISlots > 0 {
+			hosts = append(hosts, mpi.Host{Name: mpiName(g.Names[k].Hosts), Slots: slot.MPISlots})
+		}
+	}
+	return hosts
+}
+
+// mpiName is the name that the hostfile uses: with the subdomain, as Kubeflow
+// writes it, where the pod has one.
+func mpiName(hosts []string) string {
+	if len(hosts) > 1 {
+		return hosts[1]
+	}
+	return hosts[0]
+}
+
+// orderStop asks the agent to end a pod. A later, shorter grace replaces a
+// longer one.
+func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error {
+	a := s.alloc
+	have := a.desired[p.slot]
+	if have.Action == spool.ActionStop && have.GraceSeconds <= p.grace {
+		return nil
+	}
+	have.Version, have.Action, have.GraceSeconds, have.Orders = spool.Version, spool.ActionStop, p.grace, nil
+	if err := r.writeDesired(a, p.slot, have); err != nil {
+		return err
+	}
+	r.event(p.pod, corev1.EventTypeNormal, "Killing", "Stopping the pod's containers, grace period %d s", p.grace)
+	logr.FromContextOrDiscard(ctx).Info("ordered to stop", "pod", have.Pod, "slot", p.slot, "grace", p.grace)
+	return nil
+}
+
+func (r *Reconciler) writeDesired(a *allocation, slot int, d spool.Desired) error {
+	if err := spool.Write(a.dir.Desired(slot), d); err != nil {
+		return err
+	}
+	d.Orders = nil
+	a.desired[slot] = d
+	r.registry.bind(a, podUID(d), slot)
+	return nil
+}

@@ -1,0 +1,200 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// refuse fails the pods that can never run here.
+func (r *Reconciler) refuse(ctx context.Context, s *state) error {
+	var errs []error
+	for _, p := range s.pods {
+		if p.rejection == nil || terminal(p.pod) {
+			continue
+		}
+		after := p.pod.DeepCopy()
+		after.Status = translate.RejectedStatus(p.pod, s.now, *p.rejection)
+		controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
+		pod, err := r.writes.patch(ctx, p.pod, after)
+		if err := ignoreGone(err); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.event(p.pod, corev1.EventTypeWarning, p.rejection.Reason, "%s", p.rejection.Message)
+		p.pod = pod
+	}
+	return errors.Join(errs...)
+}
+
+// accept takes on new pods: from here on each has a finalizer, and so stays in
+// the API server until nothing of it can run any more.
+func (r *Reconciler) accept(ctx context.Context, s *state) error {
+	var errs []error
+	for _, p := range s.pods {
+		if !p.live() || p.deleting() || p.accepted() {
+			continue
+		}
+		after := p.pod.DeepCopy()
+		controllerutil.AddFinalizer(after, wellknown.Finalizer)
+		annotate(after, map[string]string{wellknown.AnnotationGang: s.key})
+		after.Status = r.statusOf(s, p)
+		pod, err := r.writes.patch(ctx, p.pod, after)
+		if err := ignoreGone(err); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p.pod = pod
+		r.announce(s, p)
+	}
+	return errors.Join(errs...)
+}
+
+// announce tells in Events what a newly accepted pod should know.
+func (r *Reconciler) announce(s *state, p *podState) {
+	for _, warning := range translate.Warnings(p.pod) {
+		r.event(p.pod, corev1.EventTypeWarning, "Ignored", "%s", warning)
+	}
+	if len(s.missing) > 0 && (s.alloc == nil || !s.alloc.live()) {
+		r.event(p.pod, corev1.EventTypeNormal, wellknown.ReasonWaitingForGang, "Nothing is submitted before the gang is complete: %s", s.missingMessage())
+	}
+}
+
+// report writes each pod's status if it has changed. A pod that is over gets
+// its last status and loses its finalizer in the same write; one that is being
+// deleted is then removed, as kubelet does.
+func (r *Reconciler) report(ctx context.Context, s *state) error {
+	var errs []error
+	for _, p := range s.pods {
+		if err := r.reportPod(ctx, s, p); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error {
+	after := p.pod.DeepCopy()
+	switch {
+	case p.rejection != nil || terminal(p.pod):
+		controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
+	case !p.accepted():
+		// Nothing was ever done for it.
+	default:
+		after.Status = r.statusOf(s, p)
+		annotate(after, r.annotations(s, p))
+		if p.over {
+			controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
+		}
+	}
+	pod, err := r.writes.patch(ctx, p.pod, after)
+	if err := ignoreGone(err); err != nil {
+		return err
+	}
+	if pod != p.pod {
+		r.tellTransition(p.pod, pod, p)
+	}
+	if pod.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(pod, wellknown.Finalizer) {
+		return r.writes.remove(ctx, pod)
+	}
+	return nil
+}
+
+func (r *Reconciler) statusOf(s *state, p *podState) corev1.PodStatus {
+	waiting := p.waiting
+	if waiting.Reason == "" {
+		waiting = s.waitingText()
+	}
+	return translate.PodStatus(translate.Observation{
+		Pod: p.pod, Now: s.now, Waiting: waiting,
+		Agent: p.agent, Observed: p.observed, Ended: p.ended(),
+	})
+}
+
+// ended is the ending of a pod that is over and did not end by itself: what
+// the agent saw counts, unless the node itself had it stopped.
+func (p *podState) ended() *translate.Ending {
+	if p.ending == nil || !p.over {
+		return nil
+	}
+	return p.ending
+}
+
+func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
+	notes := map[string]string{wellknown.AnnotationGang: s.key}
+	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
+		notes[wellknown.AnnotationAllocation] = a.name()
+		notes[wellknown.AnnotationJobID] = a.job.ID
+	}
+	if p.agent != nil {
+		notes[wellknown.AnnotationHPCNode] = p.agent.Node
+	}
+	return notes
+}
+
+func annotate(pod *corev1.Pod, notes map[string]string) {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	maps.Copy(pod.Annotations, notes)
+}
+
+// tellTransition records what has just been written as an Event.
+func (r *Reconciler) tellTransition(before, after *corev1.Pod, p *podState) {
+	if before.Status.Phase == after.Status.Phase {
+		return
+	}
+	switch after.Status.Phase {
+	case corev1.PodRunning:
+		where := ""
+		if p.agent != nil {
+			where = " on " + p.agent.Node
+		}
+		r.event(after, corev1.EventTypeNormal, "Started", "Started %d container(s)%s", len(after.Spec.Containers), where)
+	case corev1.PodSucceeded:
+		r.event(after, corev1.EventTypeNormal, "Completed", "All containers ended with exit code 0")
+	case corev1.PodFailed:
+		reason := after.Status.Reason
+		if reason == "" {
+			reason = "Failed"
+		}
+		r.event(after, corev1.EventTypeWarning, reason, "%s", failureText(after))
+	}
+}
+
+// failureText is why a pod failed, in one line.
+func failureText(pod *corev1.Pod) string {
+	if pod.Status.Message != "" {
+		return pod.Status.Message
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			text := fmt.Sprintf("Container %s ended with exit code %d (%s)", c.Name, t.ExitCode, t.Reason)
+			if t.Message != "" {
+				text += ": " + t.Message
+			}
+			return text
+		}
+	}
+	return "The pod failed"
+}
+
+func (r *Reconciler) event(pod *corev1.Pod, kind, reason, format string, args ...any) {
+	r.recorder.Eventf(pod, kind, reason, format, args...)
+}
+
+// eventAll records the same for every living pod of the gang.
+func (r *Reconciler) eventAll(s *state, kind, reason, format string, args ...any) {
+	for _, p := range s.pods {
+		if p.live() {
+			r.event(p.pod, kind, reason, format, args...)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+)
+
+// Request is one piece of work: a gang, or a pod whose gang is not known yet.
+type Request struct {
+	Gang string
+	Pod  types.NamespacedName
+}
+
+// Reconciler drives the gangs of one virtual node.
+type Reconciler struct {
+	config    Config
+	client    client.Client // reads from caches
+	live      client.Reader // reads from the API server
+	clientset kubernetes.Interface
+	manager   wlm.Manager
+	kind      string // the workload manager for people: "Slurm"
+	recorder  record.EventRecorder
+
+	registry *registry
+	owners   *owners
+	jobs     *jobTable
+	statuses *statusTable
+	writes   *writes
+	keys     keySource
+	site     func() siteView
+	node     func() *corev1.Node
+
+	enqueue func(Request)
+}
+
+var _ reconcile.TypedReconciler[Request] = (*Reconciler)(nil)
+
+// Reconcile brings one gang nearer to what is wanted of it.
+func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
+	if req.Gang == "" {
+		return reconcile.Result{}, r.assign(ctx, req.Pod)
+	}
+	log := logr.FromContextOrDiscard(ctx).WithValues("gang", req.Gang)
+	ctx = logr.NewContext(ctx, log)
+	s, err := r.gather(ctx, req.Gang)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.decideWith(r.kind, r.site(), r.config.AllocationGrace.Duration)
+	err = r.act(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("gang %s: %w", req.Gang, err)
+	}
+	return reconcile.Result{RequeueAfter: s.recheck}, nil
+}
+
+// assign finds a new pod's gang and has that looked at.
+func (r *Reconciler) assign(ctx context.Context, name types.NamespacedName) error {
+	pod := &corev1.Pod{}
+	if err := r.client.Get(ctx, name, pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	m, err := r.owners.resolve(ctx, pod)
+	if err != nil {
+		return err
+	}
+	r.enqueue(Request{Gang: m.key})
+	return nil
+}
+
+// decideWith applies the policies in order. Each changes only the state in
+// memory.
+func (s *state) decideWith(manager string, site siteView, grace time.Duration) {
+	s.manager = manager
+	s.admit(site)
+	s.bind()
+	s.stops()
+	s.form()
+	s.end(manager)
+	s.releasing = s.release(grace)
+	s.unstarted(s.releasing)
+}
+
+// act carries out what was decided: accept, submit, order, release, report.
+func (r *Reconciler) act(ctx context.Context, s *state) error {
+	if err := r.refuse(ctx, s); err != nil {
+		return err
+	}
+	if err := r.accept(ctx, s); err != nil {
+		return err
+	}
+	var errs []error
+	if s.mustSubmit() {
+		errs = append(errs, r.submit(ctx, s))
+	}
+	if a := s.alloc; a != nil && a.live() && s.ending == nil {
+		errs = append(errs, r.order(ctx, s))
+		if s.releasing {
+			errs = append(errs, r.giveBack(ctx, s))
+		}
+	}
+	errs = append(errs, r.report(ctx, s))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.finish(ctx, s)
+}
+
+// finish writes the allocation's end down, once the pods have got their last
+// status, and clears away what nobody needs any more.
+func (r *Reconciler) finish(ctx context.Context, s *state) error {
+	if s.ending != nil {
+		if err := r.markEnded(ctx, s.alloc, *s.ending); err != nil {
+			return err
+		}
+		s.within(time.Second) // a restarted owner's pods may be waiting
+	}
+	members := map[types.UID]bool{}
+	for _, p := range s.pods {
+		members[p.uid()] = true
+	}
+	return r.registry.collect(s.key, s.owner.gone, func(uid types.UID) bool { return members[uid] })
+}
+
+// options are the node's part in reading an owner.
+func (r *Reconciler) options() translate.Options {
+	return translate.Options{
+		Selects:       selects(r.node()),
+		GPUResource:   corev1.ResourceName(r.config.GPUResource),
+		ClusterDomain: r.config.ClusterDomain,
+	}
+}
+
+// ignoreGone drops the errors that mean that the pod is not there any more, or
+// is another by now.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

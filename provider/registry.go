@@ -1,0 +1,173 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate"
+)
+
+// registry knows all allocations of this node, by gang and generation.
+type registry struct {
+	root  spool.Root
+	names translate.Names
+
+	mu     sync.Mutex
+	byGang map[string][]*allocation // ascending generations
+	byName map[string]*allocation
+	byPod  map[types.UID]*allocation
+}
+
+// loadRegistry rebuilds the registry from the spool.
+func loadRegistry(ctx context.Context, root spool.Root, names translate.Names, now time.Time) (*registry, error) {
+	r := &registry{root: root, names: names, byGang: map[string][]*allocation{}, byName: map[string]*allocation{}, byPod: map[types.UID]*allocation{}}
+	dirs, err := root.Allocations()
+	if err != nil {
+		return nil, err
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	for _, name := range dirs {
+		a, err := loadAllocation(root.Dir(name), names, now)
+		switch {
+		case errors.Is(err, errNotOurs):
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			log.Info("left alone a gang directory that was never completed", "allocation", name)
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("recovering allocation %s: %w", name, err)
+		}
+		r.add(a)
+	}
+	return r, nil
+}
+
+func (r *registry) add(a *allocation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := append(r.byGang[a.gang.Key], a)
+	slices.SortFunc(list, func(x, y *allocation) int { return cmp.Compare(x.gang.Generation, y.gang.Generation) })
+	r.byGang[a.gang.Key] = list
+	r.byName[a.name()] = a
+	for pod := range a.pods {
+		r.byPod[pod] = a
+	}
+}
+
+// latest is the gang's newest allocation, live or ended; nil if it had none.
+func (r *registry) latest(key string) *allocation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.byGang[key]
+	if len(list) == 0 {
+		return nil
+	}
+	return list[len(list)-1]
+}
+
+// keys are the gangs that have an allocation.
+func (r *registry) keys() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keys := make([]string, 0, len(r.byGang))
+	for k := range r.byGang {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// live are all allocations that have not ended.
+func (r *registry) live() []*allocation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var live []*allocation
+	for _, a := range r.byName {
+		if a.live() {
+			live = append(live, a)
+		}
+	}
+	return live
+}
+
+// markEnded takes an allocation out of the living ones.
+func (r *registry) markEnded(a *allocation, e spool.Ended) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.ended = &e
+}
+
+// bind notes that a pod has a slot.
+func (r *registry) bind(a *allocation, pod types.UID, slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.pods[pod] = slot
+	r.byPod[pod] = a
+}
+
+// gangOf returns the gang in whose allocations a pod has or had a slot.
+func (r *registry) gangOf(pod types.UID) (key string, ok bool) {
+	a, _, ok := r.find(pod)
+	if !ok {
+		return "", false
+	}
+	return a.gang.Key, true
+}
+
+// find returns the allocation in which a pod has or had a slot.
+func (r *registry) find(pod types.UID) (a *allocation, slot int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok = r.byPod[pod]
+	if !ok {
+		return nil, 0, false
+	}
+	return a, a.pods[pod], true
+}
+
+// collect removes the directories of ended allocations that nobody needs: no
+// pod of theirs is left in the API server (their logs go with them), and the
+// gang is gone or has a newer one. While the gang lives its newest directory
+// stays, so that no allocation's name is ever used twice.
+func (r *registry) collect(key string, gangGone bool, exists func(types.UID) bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	list := r.byGang[key]
+	kept := list[:0:0]
+	for i, a := range list {
+		newest := i == len(list)-1
+		inUse := a.live() || (newest && !gangGone)
+		for uid := range a.pods {
+			inUse = inUse || exists(uid)
+		}
+		if inUse {
+			kept = append(kept, a)
+			continue
+		}
+		if err := os.RemoveAll(string(a.dir)); err != nil {
+			errs = append(errs, fmt.Errorf("removing the spool of %s: %w", a.name(), err))
+			kept = append(kept, a)
+			continue
+		}
+		delete(r.byName, a.name())
+		for pod := range a.pods {
+			delete(r.byPod, pod)
+		}
+	}
+	r.byGang[key] = kept
+	if len(kept) == 0 {
+		delete(r.byGang, key)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,176 @@
+package provider
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+)
+
+// settle is how long after a job's end the agents' last words may still be on
+// their way through a shared filesystem.
+const settle = 2 * time.Second
+
+// lostAfter is how many successive listings must lack a job before it counts
+// as gone; one may have been made before the job was known.
+const lostAfter = 3
+
+// end notices that the workload manager says the allocation has ended, and
+// decides what becomes of the pods that have not ended by themselves. What is
+// unknown, or was not asked because a query failed, is never an end.
+func (s *state) end(manager string) {
+	a := s.alloc
+	if a == nil || !a.live() || a.job == nil {
+		return
+	}
+	outcome, detail := s.outcome()
+	if outcome == "" {
+		a.endSeen = time.Time{}
+		return
+	}
+	if a.endSeen.IsZero() {
+		a.endSeen = s.now
+	}
+	if left := settle - s.now.Sub(a.endSeen); left > 0 && s.anyRunning() {
+		s.within(left)
+		return
+	}
+	s.ending = &spool.Ended{Outcome: outcome, At: s.now, Message: s.endedMessage(manager, outcome, detail)}
+	for _, p := range s.pods {
+		if !p.live() || p.slot < 0 {
+			continue
+		}
+		if p.deleting() && !p.started {
+			p.ending = ptr.To(translate.StoppedEnding())
+		} else if p.ending == nil {
+			p.ending = ptr.To(translate.AllocationEnding(*s.ending))
+		}
+		p.over = true
+	}
+}
+
+// outcome is how the job ended, or "" while it has not as far as anybody knows.
+func (s *state) outcome() (outcome, detail string) {
+	a := s.alloc
+	if s.job != nil {
+		a.missing = 0
+		if s.job.Phase != wlm.PhaseEnded {
+			return "", ""
+		}
+		return string(s.job.Outcome), launcherWord(a.dir)
+	}
+	if s.listed.After(a.job.Submitted) && s.listed.After(a.missingSeen) {
+		a.missing, a.missingSeen = a.missing+1, s.listed
+	}
+	if a.missing < lostAfter {
+		return "", ""
+	}
+	var result spool.Result
+	if ok, err := spool.Read(a.dir.Result(), &result); err == nil && ok {
+		if result.ExitCode == 0 {
+			return string(wlm.OutcomeCompleted), result.Message
+		}
+		return string(wlm.OutcomeFailed), result.Message
+	}
+	return "Lost", "it is no longer known and left no result"
+}
+
+func launcherWord(dir spool.Dir) string {
+	var result spool.Result
+	if ok, err := spool.Read(dir.Result(), &result); err != nil || !ok {
+		return ""
+	}
+	return result.Message
+}
+
+func (s *state) anyRunning() bool {
+	for _, p := range s.pods {
+		if p.started && !p.over && !terminal(p.pod) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *state) endedMessage(manager, outcome, detail string) string {
+	if s.job == nil {
+		return fmt.Sprintf("%s job %s: %s", manager, s.alloc.job.ID, detail)
+	}
+	return translate.EndedMessage(manager, s.job.ID, s.job.State, s.job.Reason, detail)
+}
+
+// release decides whether the allocation is to be given back: when nothing of
+// the gang lives and nothing will come, or nothing has come for the grace
+// period.
+func (s *state) release(grace time.Duration) (give bool) {
+	a := s.alloc
+	if a == nil || !a.live() || s.ending != nil {
+		return false
+	}
+	if a.gang.Release {
+		return true
+	}
+	for _, p := range s.pods {
+		// A pod that is deleted before it has started needs no allocation.
+		if p.live() && (p.started || !p.deleting()) {
+			a.idleSince = time.Time{}
+			return false
+		}
+	}
+	if a.idleSince.IsZero() {
+		a.idleSince = s.now
+	}
+	if s.owner.done() || !s.refills() || s.allSucceeded() {
+		return true
+	}
+	left := grace - s.now.Sub(a.idleSince)
+	if left > 0 {
+		s.within(left)
+	}
+	return left <= 0
+}
+
+// refills tells whether the owner may bring new pods into the slots. A gang
+// that is known from its allocation alone has lost its owner.
+func (s *state) refills() bool { return s.gang.Refills }
+
+// allSucceeded tells that every slot's pod has done its work.
+func (s *state) allSucceeded() bool {
+	done := map[int]bool{}
+	for _, p := range s.pods {
+		succeeded := p.pod.Status.Phase == corev1.PodSucceeded || (p.over && p.observed != nil && succeeded(p.observed))
+		if succeeded && p.started {
+			done[p.slot] = true
+		}
+	}
+	return len(done) == len(s.slots)
+}
+
+func succeeded(observed *spool.PodStatus) bool {
+	for _, c := range observed.Containers {
+		if c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+			return false
+		}
+	}
+	return observed.Reason == ""
+}
+
+// unstarted finishes pods that are deleted before they have started. They need
+// not wait for anything, unless they are the last of their gang: then the job
+// must be gone first, or nobody would be left to see that it goes.
+func (s *state) unstarted(releasing bool) {
+	if releasing && s.alloc.live() && s.ending == nil {
+		return
+	}
+	for _, p := range s.pods {
+		if p.live() && p.deleting() && !p.started {
+			p.ending = ptr.To(translate.StoppedEnding())
+			p.over = true
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package provider
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// statusTable is what the agents last reported. It looks at the files' times
+// and reads only those that have changed. A shared filesystem tells no events
+// from other hosts, so it looks again and again.
+type statusTable struct {
+	registry *registry
+	interval time.Duration
+
+	mu    sync.Mutex
+	slots map[string][]slotReport // by allocation
+}
+
+type slotReport struct {
+	stamp  fileStamp
+	status spool.Status
+}
+
+type fileStamp struct {
+	modified time.Time
+	size     int64
+}
+
+// run looks until the context ends and calls changed for each gang of which an
+// agent has reported something new.
+func (t *statusTable) run(ctx context.Context, changed func(key string)) error {
+	ticker := time.NewTicker(t.interval)
+	defer ticker.Stop()
+	for {
+		live := t.registry.live()
+		for _, a := range live {
+			if t.scan(ctx, a) {
+				changed(a.gang.Key)
+			}
+		}
+		t.forget(live)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// scan looks at one allocation. Until a job has claimed it there is nothing to
+// see, and one look at the claim will do.
+func (t *statusTable) scan(ctx context.Context, a *allocation) bool {
+	t.mu.Lock()
+	reports, claimed := t.slots[a.name()]
+	t.mu.Unlock()
+	if !claimed {
+		if _, err := os.Stat(a.dir.Claim()); err != nil {
+			return false
+		}
+		reports = make([]slotReport, len(a.gang.Slots))
+	}
+	fresh := make([]slotReport, len(reports))
+	copy(fresh, reports)
+	changed := false
+	for k := range fresh {
+		info, err := os.Stat(a.dir.Status(k))
+		if err != nil {
+			continue
+		}
+		stamp := fileStamp{info.ModTime(), info.Size()}
+		if stamp == fresh[k].stamp {
+			continue
+		}
+		var s spool.Status
+		if _, err := spool.Read(a.dir.Status(k), &s); err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", k)
+			continue
+		}
+		fresh[k] = slotReport{stamp, s}
+		changed = true
+	}
+	t.mu.Lock()
+	t.slots[a.name()] = fresh
+	t.mu.Unlock()
+	return changed
+}
+
+// forget drops the reports of allocations that have ended.
+func (t *statusTable) forget(live []*allocation) {
+	keep := make(map[string]bool, len(live))
+	for _, a := range live {
+		keep[a.name()] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range t.slots {
+		if !keep[name] {
+			delete(t.slots, name)
+		}
+	}
+}
+
+// of returns the last reports of an allocation, one for each slot.
+func (t *statusTable) of(a *allocation) []spool.Status {
+	statuses := make([]spool.Status, len(a.gang.Slots))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, r := range t.slots[a.name()] {
+		statuses[k] = r.status
+	}
+	return statuses
+}

@@ -1,0 +1,264 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// state is one gang at one moment: what was gathered, and what the policies
+// decide about it.
+type state struct {
+	key   string
+	now   time.Time
+	gang  translate.Gang
+	owner ownerState
+	// slots are the live allocation's, or else those the owner declares.
+	slots []translate.Slot
+	pods  []*podState
+
+	alloc *allocation // the newest, nil if there was none
+	// jobs are those of the allocation's name, as of the query at listed.
+	jobs   []wlm.Job
+	job    *wlm.Job // the one that counts
+	listed time.Time
+	// reports are the agents' last words, one for each slot of the allocation.
+	reports []spool.Status
+
+	// missing are the first slots that have no pod; nothing is submitted
+	// while there are any.
+	missing []int
+	// wishes come from the pods' annotations.
+	wishes translate.Wishes
+	// ending is set when the allocation's end has been seen and is final.
+	ending *spool.Ended
+	// releasing tells that the allocation is to be given back.
+	releasing bool
+	// manager is the workload manager for people: "Slurm".
+	manager string
+	// recheck is how soon the gang must be looked at again, 0 for no timer.
+	recheck time.Duration
+}
+
+// ownerState is what the gang's owner wants.
+type ownerState struct {
+	gone      bool // deleted, or being deleted
+	suspended bool
+	finished  bool
+}
+
+// done tells that the owner will bring no more pods.
+func (o ownerState) done() bool { return o.gone || o.suspended || o.finished }
+
+// podState is one pod of the gang, and what is decided about it.
+type podState struct {
+	pod  *corev1.Pod
+	role translate.Role
+	slot int // -1 while it has none
+
+	// started tells that its orders were given to an agent: something of it
+	// may run.
+	started  bool
+	observed *spool.PodStatus
+	agent    *spool.Agent
+
+	rejection *translate.Rejection
+	waiting   translate.Waiting
+	ending    *translate.Ending
+	// stop asks the agent to end it within grace.
+	stop  bool
+	grace int64
+	// over tells that nothing of it runs nor will: it may get its last
+	// status, and its finalizer may go.
+	over bool
+}
+
+func terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// live tells that the pod still has something to run.
+func (p *podState) live() bool {
+	return !terminal(p.pod) && p.rejection == nil && !p.over
+}
+
+func (p *podState) deleting() bool { return p.pod.DeletionTimestamp != nil }
+
+func (p *podState) accepted() bool {
+	return controllerutil.ContainsFinalizer(p.pod, wellknown.Finalizer)
+}
+
+// uid is short for the pod's UID.
+func (p *podState) uid() types.UID { return p.pod.UID }
+
+// within asks for another look after d at the latest.
+func (s *state) within(d time.Duration) {
+	d = max(d, 10*time.Millisecond)
+	if s.recheck == 0 || d < s.recheck {
+		s.recheck = d
+	}
+}
+
+// gather collects all that is known of a gang.
+func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
+	s := &state{key: key, now: time.Now()}
+	var owner types.NamespacedName
+	for uid, m := range r.owners.members(key) {
+		pod := &corev1.Pod{}
+		err := r.client.Get(ctx, m.pod, pod)
+		if apierrors.IsNotFound(err) || (err == nil && pod.UID != uid) {
+			r.owners.forget(uid)
+			r.writes.forget(uid)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading pod %s: %w", m.pod, err)
+		}
+		if m.owner.Name != "" {
+			owner = m.owner
+		}
+		s.pods = append(s.pods, &podState{pod: r.writes.newest(pod), role: m.role, slot: -1})
+	}
+	slices.SortFunc(s.pods, func(a, b *podState) int {
+		if c := a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.pod.Name, b.pod.Name)
+	})
+	s.alloc = r.registry.latest(key)
+	if owner.Name == "" && s.alloc != nil {
+		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
+	}
+	if err := r.gatherOwner(ctx, s, owner); err != nil {
+		return nil, err
+	}
+	s.slots = s.gang.Slots
+	if s.alloc == nil || !s.alloc.live() {
+		return s, nil
+	}
+	if s.slots = slotsOf(s.alloc.gang); s.alloc.job == nil && len(s.gang.Slots) == len(s.slots) {
+		s.slots = s.gang.Slots // not submitted yet: the owner's word about who must be there still counts
+	}
+	s.jobs, s.listed = r.jobs.named(s.alloc.name())
+	s.job = chooseJob(s.jobs, s.alloc)
+	s.reports = r.statuses.of(s.alloc)
+	return s, nil
+}
+
+// gatherOwner fills in the gang as its owner declares it.
+func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.NamespacedName) error {
+	kind, rest, _ := strings.Cut(s.key, "/")
+	switch kind {
+	case "jobset":
+		uid, stage, _ := strings.Cut(rest, "/")
+		index, err := strconv.Atoi(stage)
+		if err != nil {
+			return fmt.Errorf("reading the gang's key %q: %w", s.key, err)
+		}
+		js := &jobset.JobSet{}
+		err = r.client.Get(ctx, name, js)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading JobSet %s: %w", name, err)
+		}
+		if err != nil || string(js.UID) != uid {
+			s.owner.gone = true
+			return nil
+		}
+		s.gang = translate.JobSetGang(js, index, r.options())
+		s.owner = ownerState{
+			gone:      js.DeletionTimestamp != nil,
+			suspended: ptr.Deref(js.Spec.Suspend, false),
+			finished:  jobSetFinished(js),
+		}
+	case "named":
+		var pods []*corev1.Pod
+		size := 0
+		for _, p := range s.pods {
+			if terminal(p.pod) || p.deleting() {
+				continue
+			}
+			n, rejection := translate.GangSize(p.pod)
+			if p.rejection = rejection; rejection == nil {
+				pods, size = append(pods, p.pod), max(size, n)
+			}
+		}
+		if len(pods) == 0 {
+			s.owner.gone = len(s.pods) == 0
+			return nil
+		}
+		s.gang = translate.NamedGang(s.key, pods, size, r.options())
+	default:
+		if len(s.pods) == 0 {
+			s.owner.gone = true
+			return nil
+		}
+		s.gang = translate.SinglePodGang(s.pods[0].pod, r.options())
+	}
+	return nil
+}
+
+func jobSetFinished(js *jobset.JobSet) bool {
+	for _, c := range js.Status.Conditions {
+		final := c.Type == string(jobset.JobSetCompleted) || c.Type == string(jobset.JobSetFailed)
+		if final && c.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func slotsOf(g spool.Gang) []translate.Slot {
+	slots := make([]translate.Slot, len(g.Slots))
+	for k, s := range g.Slots {
+		slots[k] = translate.Slot{
+			Role: roleOf(s), Hosts: s.Hosts, Rides: s.Rides, MPISlots: s.MPISlots,
+			Resources: translate.Resources{GPUs: s.GPUs},
+		}
+	}
+	return slots
+}
+
+// chooseJob picks the job that counts among those of the allocation's name:
+// the recorded one, or the one that took the claim, or the oldest.
+func chooseJob(jobs []wlm.Job, a *allocation) *wlm.Job {
+	id := ""
+	if a.job != nil {
+		id = a.job.ID
+	} else {
+		var claim spool.Claim
+		if ok, err := spool.Read(a.dir.Claim(), &claim); err == nil && ok {
+			id = claim.JobID
+		}
+	}
+	for i := range jobs {
+		if jobs[i].ID == id {
+			return &jobs[i]
+		}
+	}
+	if id != "" || len(jobs) == 0 {
+		return nil
+	}
+	oldest := 0
+	for i := range jobs {
+		if jobs[i].Submitted.Before(jobs[oldest].Submitted) {
+			oldest = i
+		}
+	}
+	return &jobs[oldest]
+}

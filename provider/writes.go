@@ -1,0 +1,131 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// writes changes pods in the API server, and remembers what it wrote until the
+// cache has caught up: a decision made on the pod as it was before would
+// repeat the write and its event.
+type writes struct {
+	client client.Client
+
+	mu     sync.Mutex
+	recent map[types.UID]written
+}
+
+// written is a pod as the API server returned it, and the version in the cache
+// that it replaces.
+type written struct {
+	pod      *corev1.Pod
+	replaces string
+}
+
+func newWrites(c client.Client) *writes {
+	return &writes{client: c, recent: map[types.UID]written{}}
+}
+
+// newest returns the pod as last written, where the cache still has the one
+// before, and otherwise the cached one.
+func (w *writes) newest(cached *corev1.Pod) *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	recent, ok := w.recent[cached.UID]
+	if !ok {
+		return cached
+	}
+	if recent.replaces != cached.ResourceVersion {
+		delete(w.recent, cached.UID)
+		return cached
+	}
+	return recent.pod.DeepCopy()
+}
+
+func (w *writes) forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.recent, uid)
+}
+
+// patch sends the difference between two versions of a pod: its status,
+// annotations and finalizers in one write (the pods/status endpoint takes all
+// three). It writes nothing where nothing differs, and only to the pod of the
+// same UID. It returns the pod as it is now.
+func (w *writes) patch(ctx context.Context, before, after *corev1.Pod) (*corev1.Pod, error) {
+	data, err := podPatch(before, after)
+	if err != nil || data == nil {
+		return before, err
+	}
+	result := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name}}
+	if err := w.client.Status().Patch(ctx, result, client.RawPatch(types.StrategicMergePatchType, data)); err != nil {
+		return before, fmt.Errorf("writing the status of pod %s/%s: %w", before.Namespace, before.Name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	replaces := before.ResourceVersion
+	if earlier, ok := w.recent[before.UID]; ok && earlier.pod.ResourceVersion == before.ResourceVersion {
+		replaces = earlier.replaces
+	}
+	w.recent[before.UID] = written{pod: result.DeepCopy(), replaces: replaces}
+	return result, nil
+}
+
+// podPatch is the strategic merge patch from one version to the other, bound to
+// the pod's UID; nil where nothing differs.
+func podPatch(before, after *corev1.Pod) ([]byte, error) {
+	pick := func(p *corev1.Pod) ([]byte, error) {
+		return json.Marshal(corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations, Finalizers: p.Finalizers},
+			Status:     p.Status,
+		})
+	}
+	was, err := pick(before)
+	if err != nil {
+		return nil, fmt.Errorf("encoding pod %s/%s: %w", before.Namespace, before.Name, err)
+	}
+	is, err := pick(after)
+	if err != nil {
+		return nil, fmt.Errorf("encoding pod %s/%s: %w", before.Namespace, before.Name, err)
+	}
+	data, err := strategicpatch.CreateTwoWayMergePatch(was, is, corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("comparing pod %s/%s: %w", before.Namespace, before.Name, err)
+	}
+	if string(data) == "{}" {
+		return nil, nil
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, fmt.Errorf("comparing pod %s/%s: %w", before.Namespace, before.Name, err)
+	}
+	meta, _ := patch["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["uid"] = before.UID
+	patch["metadata"] = meta
+	return json.Marshal(patch)
+}
+
+// remove deletes a pod's object at once, as kubelet does when nothing of the
+// pod is left.
+func (w *writes) remove(ctx context.Context, pod *corev1.Pod) error {
+	err := w.client.Delete(ctx, pod, &client.DeleteOptions{
+		GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+	})
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}

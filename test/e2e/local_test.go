@@ -1,0 +1,19 @@
+package e2e
+
+import "testing"
+
+// TestLocal runs what needs no Slurm on the embedded workload manager.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	env := environment(t, "local", "local", 2, nil)
+	for name, test := range map[string]func(*world){
+		"logs follow":       logsFollow,
+		"exec":              execInPod,
+		"an annotated gang": namedGang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newWorld(t, env))
+		})
+	}
+}

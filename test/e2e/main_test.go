@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/test/harness"
+)
+
+// control is the control plane that all groups share. TestMain sets it once,
+// before any test runs.
+var control *harness.ControlPlane
+
+func root() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		return "../.."
+	}
+	return dir
+}
+
+const baseDir = "/var/lib/gangline-dev/e2e"
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()))
+	defer os.RemoveAll(dir) //nolint:errcheck // only files of tests that have ended
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var err error
+	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(dir, "cluster"), os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no control plane for the tests (make devcluster builds it):", err)
+		return 1
+	}
+	code := m.Run()
+	stop, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := control.Stop(stop); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// environment starts a workload manager and a virtual node for a group.
+func environment(t *testing.T, name, manager string, nodes int, configure func(*provider.Config)) *harness.Environment {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	env, err := harness.Start(ctx, harness.Options{
+		Root: root(), Name: name, Dir: filepath.Join(baseDir, fmt.Sprint(os.Getpid()), name),
+		WorkloadManager: manager, Nodes: nodes, ControlPlane: control, Configure: configure, Progress: t.Output(),
+	})
+	if err != nil {
+		t.Fatalf("no environment for this group: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			showLog(t, env.Node.LogFile())
+		}
+		if err := env.Stop(context.Background()); err != nil {
+			t.Errorf("ending the environment: %v", err)
+		}
+	})
+	return env
+}
+
+func showLog(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Logf("reading the node's log: %v", err)
+		return
+	}
+	const tail = 12000
+	t.Logf("end of gangline-node's log:\n%s", data[max(0, len(data)-tail):])
+}

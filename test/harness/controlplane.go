@@ -1,0 +1,67 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ControlPlane is a running dev control plane (see test/devcluster).
+type ControlPlane struct {
+	bin string // the directory of devcluster and kubectl
+	dir string
+}
+
+// StartControlPlane starts one in dir and leaves it running.
+func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer) (*ControlPlane, error) {
+	c := &ControlPlane{bin: bin, dir: dir}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "devcluster"), "up", "--dir", dir, "--detach")
+	cmd.Stderr = progress
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("starting the control plane: %w", err)
+	}
+	return c, nil
+}
+
+// Stop ends it. Doing so twice does no harm.
+func (c *ControlPlane) Stop(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), "down", "--dir", c.dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ending the control plane: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Kubeconfig is the administrator's.
+func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
+
+// Kubectl runs kubectl as the administrator and returns what it prints. The
+// error of a failed command carries its words.
+func (c *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, words strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(words.String()))
+	}
+	return out.String(), nil
+}
+
+// nodeCredentials makes what a virtual node needs: a kubeconfig of the user
+// gangline-node, and a serving certificate.
+func (c *ControlPlane) nodeCredentials(ctx context.Context, node, out string, uid, gid int) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), "node-credentials",
+		"--dir", c.dir, "--name", node, "--user", "gangline-node", "--out", out,
+		"--owner", strconv.Itoa(uid)+":"+strconv.Itoa(gid))
+	if words, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the node's credentials: %w: %s", err, words)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/local"
+	"github.com/gangline/gangline/test/slurm"
+)
+
+// jobUser is the ordinary user that the node and its jobs run as.
+const jobUser = "hpcuser"
+
+// Options say which environment to start.
+type Options struct {
+	// Root is the repository; its bin directory holds the built programs.
+	Root string
+	// Name tells environments on one machine apart; it is the virtual node's
+	// name too.
+	Name string
+	// Dir is where everything but Slurm's files goes.
+	Dir string
+	// WorkloadManager is "slurm" or "local".
+	WorkloadManager string
+	// Nodes is the number of HPC nodes, 4 by default.
+	Nodes int
+	// ControlPlane is one to share; nil starts one in Dir.
+	ControlPlane *ControlPlane
+	// Configure may change the node's configuration.
+	Configure func(*provider.Config)
+	// Detach leaves everything running when this program ends.
+	Detach   bool
+	Progress io.Writer
+}
+
+// Environment is a control plane, a workload manager and a virtual node.
+type Environment struct {
+	ControlPlane *ControlPlane
+	Slurm        *slurm.Cluster // nil with the local workload manager
+	Node         *Node
+	Name         string
+
+	ownsControlPlane bool
+}
+
+// Start starts an environment. What it started is ended again on an error.
+func Start(ctx context.Context, o Options) (_ *Environment, err error) {
+	if o.Nodes == 0 {
+		o.Nodes = 4
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	e := &Environment{ControlPlane: o.ControlPlane, Name: o.Name}
+	defer func() {
+		if err != nil {
+			_ = e.Stop(context.WithoutCancel(ctx))
+		}
+	}()
+	if e.ControlPlane == nil {
+		fmt.Fprintln(o.Progress, "starting the Kubernetes control plane")
+		if e.ControlPlane, err = StartControlPlane(ctx, filepath.Join(o.Root, "bin"), filepath.Join(o.Dir, "cluster"), o.Progress); err != nil {
+			return nil, err
+		}
+		e.ownsControlPlane = true
+	}
+	node := NodeOptions{
+		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name, Detach: o.Detach,
+	}
+	if o.WorkloadManager == "slurm" {
+		err = e.useSlurm(ctx, o, &node)
+	} else {
+		err = useLocal(o, &node)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(o.Progress, "starting gangline-node")
+	e.Node, err = StartNode(ctx, node)
+	return e, err
+}
+
+func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions) (err error) {
+	fmt.Fprintf(o.Progress, "starting Slurm with %d nodes\n", o.Nodes)
+	e.Slurm, err = slurm.Start(ctx, slurm.Config{
+		Name: o.Name, Nodes: o.Nodes, User: jobUser, NodePrefix: nodePrefix(o), Detach: o.Detach, Progress: o.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	node.Shared, node.UID, node.GID = e.Slurm.SharedDir(), e.Slurm.UID(), e.Slurm.GID()
+	node.Home = homeOf(jobUser)
+	node.Configure = func(c *provider.Config) {
+		c.WorkloadManager = "slurm"
+		c.Slurm.Conf = e.Slurm.SlurmConf()
+		c.Partition = "batch"
+		if o.Configure != nil {
+			o.Configure(c)
+		}
+	}
+	return nil
+}
+
+// nodePrefix keeps people's short names where only one cluster runs.
+func nodePrefix(o Options) string {
+	if o.Detach {
+		return "hpc"
+	}
+	return ""
+}
+
+func useLocal(o Options, node *NodeOptions) error {
+	node.Shared = filepath.Join(o.Dir, "shared")
+	node.UID, node.GID, node.Home = os.Getuid(), os.Getgid(), os.Getenv("HOME")
+	if err := os.MkdirAll(node.Shared, 0o755); err != nil {
+		return fmt.Errorf("making the shared directory: %w", err)
+	}
+	node.Configure = func(c *provider.Config) {
+		c.WorkloadManager = "local"
+		c.Local = local.Config{StateDir: filepath.Join(o.Dir, "local")}
+		for i := range o.Nodes {
+			c.Local.Nodes = append(c.Local.Nodes, local.NodeSpec{
+				Name: fmt.Sprintf("local%d", i+1), CPUs: 8, MemoryMiB: 16384, GPUs: 8,
+			})
+		}
+		if o.Configure != nil {
+			o.Configure(c)
+		}
+	}
+	return nil
+}
+
+func homeOf(name string) string {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return "/"
+	}
+	return u.HomeDir
+}
+
+// stopTimeout bounds the end of an environment.
+const stopTimeout = time.Minute
+
+// Stop ends everything that Start started.
+func (e *Environment) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	var first error
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if e.Node != nil {
+		keep(e.Node.Stop())
+	}
+	if e.Slurm != nil {
+		keep(e.Slurm.Stop(ctx))
+	}
+	if e.ownsControlPlane && e.ControlPlane != nil {
+		keep(e.ControlPlane.Stop(ctx))
+	}
+	return first
+}
+
+// Kubectl is short for the control plane's.
+func (e *Environment) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return e.ControlPlane.Kubectl(ctx, stdin, args...)
+}
+
+// Down ends a detached environment that another run of this program started.
+func Down(ctx context.Context, root, dir, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := StopDetached(filepath.Join(dir, "node")); err != nil {
+		return err
+	}
+	if err := slurm.Down(ctx, slurm.Dir(name), false); err != nil {
+		return err
+	}
+	return (&ControlPlane{bin: filepath.Join(root, "bin"), dir: filepath.Join(dir, "cluster")}).Stop(ctx)
+}

@@ -1,0 +1,291 @@
+package translate
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+const (
+	probesLater = "probes are not run on the HPC side yet, and a pod must not count as healthy unasked"
+	hooksLater  = "hooks are not run on the HPC side yet"
+)
+
+func containerRules() []rule {
+	container := func(field string) string { return "spec.containers[*]." + field }
+	return []rule{
+		{field: container("name"), verdict: supported},
+		{field: container("image"), verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled"},
+		{
+			field: container("command"), when: "missing", verdict: refused, reason: wellknown.ReasonNoCommand,
+			note: "the image is not pulled, so its entrypoint is unknown",
+			cure: "Set command to a program that the HPC nodes have",
+			uses: onContainers(func(c corev1.Container) bool { return len(c.Command) == 0 }),
+		},
+		{field: container("command"), verdict: supported, note: "given to execve as it is; no shell is involved"},
+		{field: container("args"), verdict: supported},
+		{field: container("workingDir"), verdict: supported, note: "a directory of the HPC node or of a volume"},
+		{
+			field: container("workingDir"), when: "not absolute", verdict: refused, reason: unsupported("WorkingDir"),
+			note: "there is no image that it could be relative to",
+			cure: "Write an absolute path",
+			uses: onContainers(func(c corev1.Container) bool { return c.WorkingDir != "" && !path.IsAbs(c.WorkingDir) }),
+		},
+		{field: container("restartPolicy"), verdict: supported, note: "it comes before the pod's; Always makes an init container a sidecar"},
+		{
+			field: container("restartPolicyRules"), verdict: refused, reason: unsupported("RestartPolicyRules"),
+			note: "a restart cannot depend on the exit code yet",
+			cure: "Set the container's restartPolicy",
+			uses: onContainers(func(c corev1.Container) bool { return len(c.RestartPolicyRules) > 0 }),
+		},
+		{
+			field: container("livenessProbe"), verdict: refused, reason: unsupported("LivenessProbe"),
+			note: probesLater, cure: "Remove the probe for now",
+			uses: onContainers(func(c corev1.Container) bool { return c.LivenessProbe != nil }),
+		},
+		{
+			field: container("readinessProbe"), verdict: refused, reason: unsupported("ReadinessProbe"),
+			note: probesLater, cure: "Remove the probe for now; without one a container is ready once it runs",
+			uses: onContainers(func(c corev1.Container) bool { return c.ReadinessProbe != nil }),
+		},
+		{
+			field: container("startupProbe"), verdict: refused, reason: unsupported("StartupProbe"),
+			note: probesLater, cure: "Remove the probe for now; without one a container has started once it runs",
+			uses: onContainers(func(c corev1.Container) bool { return c.StartupProbe != nil }),
+		},
+		{
+			field: container("lifecycle.postStart"), verdict: refused, reason: unsupported("PostStartHook"),
+			note: hooksLater, cure: "Do its work in the command or in an init container for now",
+			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }),
+		},
+		{
+			field: container("lifecycle.preStop"), verdict: refused, reason: unsupported("PreStopHook"),
+			note: hooksLater, cure: "Do its work when the process gets SIGTERM for now",
+			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }),
+		},
+		{
+			field: container("lifecycle.stopSignal"), verdict: refused, reason: unsupported("StopSignal"),
+			note: "a stop begins with SIGTERM", cure: "Remove it and handle SIGTERM",
+			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil }),
+		},
+		{field: container("terminationMessagePath"), verdict: supported},
+		{field: container("terminationMessagePolicy"), verdict: supported},
+		{field: container("imagePullPolicy"), verdict: noEffect, note: "no image is pulled"},
+		{
+			field: container("stdin"), verdict: ignored,
+			note: "the process reads an empty standard input",
+			uses: onContainers(func(c corev1.Container) bool { return c.Stdin }),
+		},
+		{field: container("stdinOnce"), verdict: noEffect, note: "part of stdin"},
+		{
+			field: container("tty"), verdict: ignored,
+			note: "the process writes to its log, not to a terminal",
+			uses: onContainers(func(c corev1.Container) bool { return c.TTY }),
+		},
+	}
+}
+
+func containerDetailRules() []rule {
+	env := func(c corev1.Container) []corev1.EnvVar { return c.Env }
+	ports := func(c corev1.Container) []corev1.ContainerPort { return c.Ports }
+	return []rule{
+		{field: "spec.containers[*].envFrom", verdict: supported, note: "by configMapRef and secretRef, with prefix"},
+		{field: "spec.containers[*].env[*].name", verdict: supported},
+		{field: "spec.containers[*].env[*].value", verdict: supported, note: "with $(VAR)"},
+		{field: "spec.containers[*].env[*].valueFrom.fieldRef", verdict: supported, note: "all addresses are the HPC node's"},
+		{field: "spec.containers[*].env[*].valueFrom.resourceFieldRef", verdict: supported},
+		{field: "spec.containers[*].env[*].valueFrom.configMapKeyRef", verdict: supported},
+		{field: "spec.containers[*].env[*].valueFrom.secretKeyRef", verdict: supported, note: "encrypted on its way to the HPC node"},
+		{
+			field: "spec.containers[*].env[*].valueFrom.fileKeyRef", verdict: refused, reason: unsupported("FileKeyRef"),
+			note: "the environment is made before the pod's volumes exist",
+			cure: "Use a ConfigMap or a Secret, or read the file in the command",
+			uses: onItems("env", env, func(e corev1.EnvVar) bool { return e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil }),
+		},
+		{field: "spec.containers[*].ports[*].name", verdict: supported, note: "for Services"},
+		{field: "spec.containers[*].ports[*].containerPort", verdict: supported, note: "a port of the HPC node: pods that share a node must not use the same one"},
+		{field: "spec.containers[*].ports[*].protocol", verdict: supported},
+		{field: "spec.containers[*].ports[*].hostPort", when: "the containerPort", verdict: supported, note: "always so"},
+		{
+			field: "spec.containers[*].ports[*].hostPort", when: "another than the containerPort", verdict: refused, reason: unsupported("HostPort"),
+			note: "processes use the HPC node's network, where nothing maps ports",
+			cure: "Use the same number for both",
+			uses: onItems("ports", ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 && p.HostPort != p.ContainerPort }),
+		},
+		{
+			field: "spec.containers[*].ports[*].hostIP", verdict: refused, reason: unsupported("HostPort"),
+			note: "processes use the HPC node's network and listen where they choose",
+			cure: "Remove it, and let the program bind to the address it should serve",
+			uses: onItems("ports", ports, func(p corev1.ContainerPort) bool { return p.HostIP != "" }),
+		},
+		{field: "spec.containers[*].resources.requests", when: "cpu, memory, the GPU resource", verdict: supported, note: "they size the allocation; a limit without a request counts as one"},
+		{
+			field: "spec.containers[*].resources.requests", when: "ephemeral-storage", verdict: ignored,
+			note: "nobody sets aside or bounds scratch space on an HPC node",
+			uses: onResources(func(name corev1.ResourceName, _ Site) bool { return name == corev1.ResourceEphemeralStorage }),
+		},
+		{
+			field: "spec.containers[*].resources.requests", when: "hugepages-*", verdict: refused, reason: unsupported("HugePages"),
+			note: "the workload manager does not hand out huge pages",
+			cure: "Remove the request; a program may use those the HPC node has",
+			uses: onResources(func(name corev1.ResourceName, _ Site) bool {
+				return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+			}),
+		},
+		{
+			field: "spec.containers[*].resources.requests", when: "any other", verdict: refused, reason: unsupported("Resource"),
+			note: "nobody on the HPC side can give this resource",
+			cure: "Remove the request",
+			uses: onResources(func(name corev1.ResourceName, site Site) bool {
+				switch name {
+				case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, gpuResource(site.GPUResource):
+					return false
+				}
+				return !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+			}),
+		},
+		{field: "spec.containers[*].resources.limits", verdict: supported, note: "as requests; cpu limits do not slow a process down, and memory is bounded as the site's workload manager does"},
+		{
+			field: "spec.containers[*].resources.claims", verdict: refused, reason: unsupported("ResourceClaims"),
+			note: "the workload manager hands out devices, and it knows no claims",
+			cure: "Request the GPU resource",
+			uses: onContainers(func(c corev1.Container) bool { return len(c.Resources.Claims) > 0 }),
+		},
+		{field: "spec.containers[*].resizePolicy", verdict: noEffect, note: "an allocation keeps its size; a resize of a running pod is answered as infeasible"},
+	}
+}
+
+// onResources finds requests and limits, of containers and of the pod, by the
+// resource's name.
+func onResources(used func(corev1.ResourceName, Site) bool) finder {
+	return func(_ string, pod *corev1.Pod, site Site) []use {
+		var uses []use
+		look := func(at string, r corev1.ResourceRequirements) {
+			// What is requested need not be named again for its limit.
+			seen := map[corev1.ResourceName]bool{}
+			for _, list := range []struct {
+				name  string
+				items corev1.ResourceList
+			}{{"requests", r.Requests}, {"limits", r.Limits}} {
+				for _, name := range sortedKeys(list.items) {
+					if q := list.items[name]; !q.IsZero() && !seen[name] && used(name, site) {
+						seen[name] = true
+						uses = append(uses, use{path: fmt.Sprintf("%s.%s[%s]", at, list.name, name)})
+					}
+				}
+			}
+		}
+		eachContainer(pod, func(path string, c corev1.Container) { look(path+".resources", c.Resources) })
+		if pod.Spec.Resources != nil {
+			look("spec.resources", *pod.Spec.Resources)
+		}
+		return uses
+	}
+}
+
+func mountRules() []rule {
+	mounts := func(c corev1.Container) []corev1.VolumeMount { return c.VolumeMounts }
+	mount := func(field string) string { return "spec.containers[*].volumeMounts[*]." + field }
+	return []rule{
+		{field: mount("name"), verdict: supported},
+		{field: mount("mountPath"), verdict: supported, note: "at its path, where the HPC node's kernel allows private mounts"},
+		{
+			field: mount("mountPath"), when: "/ or in " + privateDir, verdict: refused, reason: unsupported("MountPath"),
+			note: "the HPC node's own root and the agent's own directory must stay in sight",
+			cure: "Mount the volume elsewhere",
+			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool {
+				p := path.Clean("/" + m.MountPath)
+				return p == "/" || within(privateDir, p)
+			}),
+		},
+		{field: mount("readOnly"), verdict: supported},
+		{field: mount("subPath"), verdict: supported},
+		{field: mount("subPathExpr"), verdict: supported},
+		{field: mount("recursiveReadOnly"), when: "Disabled, IfPossible", verdict: supported},
+		{
+			field: mount("recursiveReadOnly"), when: "Enabled", verdict: refused, reason: unsupported("RecursiveReadOnly"),
+			note: "not every HPC node can promise it",
+			cure: "Use IfPossible",
+			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool {
+				return ptr.Deref(m.RecursiveReadOnly, "") == corev1.RecursiveReadOnlyEnabled
+			}),
+		},
+		{field: mount("mountPropagation"), when: "None", verdict: supported},
+		{
+			field: mount("mountPropagation"), when: "HostToContainer", verdict: ignored,
+			note: "what is mounted on the HPC node after the pod has started may not show",
+			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool {
+				return ptr.Deref(m.MountPropagation, "") == corev1.MountPropagationHostToContainer
+			}),
+		},
+		{
+			field: mount("mountPropagation"), when: "Bidirectional", verdict: refused, reason: unsupported("MountPropagation"),
+			note: "a pod may not mount anything on an HPC node",
+			cure: "Remove it",
+			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool {
+				return ptr.Deref(m.MountPropagation, "") == corev1.MountPropagationBidirectional
+			}),
+		},
+		{
+			field: mount("bindMountOptions"), verdict: refused, reason: unsupported("BindMountOptions"),
+			note: "mounts get no noexec, nodev or nosuid yet",
+			cure: "Remove them",
+			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool { return len(m.BindMountOptions) > 0 }),
+		},
+		{
+			field: "spec.containers[*].volumeDevices", verdict: refused, reason: unsupported("BlockVolume"),
+			note: "HPC nodes have no block devices for pods",
+			cure: "Use a filesystem",
+			uses: onContainers(func(c corev1.Container) bool { return len(c.VolumeDevices) > 0 }),
+		},
+	}
+}
+
+func containerSecurityRules() []rule {
+	type context = corev1.SecurityContext
+	used := func(used func(*context) bool) finder {
+		return onContainers(func(c corev1.Container) bool { return c.SecurityContext != nil && used(c.SecurityContext) })
+	}
+	const at = "spec.containers[*].securityContext."
+	return append([]rule{
+		{
+			field: at + "privileged", when: "true", verdict: refused, reason: unsupported("Privileged"),
+			note: "processes run as an ordinary user of the HPC node",
+			cure: "Remove it",
+			uses: used(func(c *context) bool { return ptr.Deref(c.Privileged, false) }),
+		},
+		{
+			field: at + "capabilities.add", verdict: refused, reason: unsupported("Capabilities"),
+			note: "processes run as an ordinary user of the HPC node and cannot be given capabilities",
+			cure: "Remove them",
+			uses: used(func(c *context) bool { return c.Capabilities != nil && len(c.Capabilities.Add) > 0 }),
+		},
+		{field: at + "capabilities.drop", verdict: supported, note: "always so: processes have no capabilities"},
+		{
+			field: at + "readOnlyRootFilesystem", when: "true", verdict: ignored,
+			note: "the process may write wherever the HPC user may",
+			uses: used(func(c *context) bool { return ptr.Deref(c.ReadOnlyRootFilesystem, false) }),
+		},
+		{field: at + "allowPrivilegeEscalation", when: "true", verdict: supported, note: "what the HPC node's programs allow its users"},
+		{
+			field: at + "allowPrivilegeEscalation", when: "false", verdict: ignored,
+			note: "the HPC node's own rules for its users hold",
+			uses: used(func(c *context) bool { return !ptr.Deref(c.AllowPrivilegeEscalation, true) }),
+		},
+		{
+			field: at + "procMount", when: "Unmasked", verdict: refused, reason: unsupported("ProcMount"),
+			note: "processes see the HPC node's /proc as it is",
+			cure: "Remove it",
+			uses: used(func(c *context) bool { return ptr.Deref(c.ProcMount, "") == corev1.UnmaskedProcMount }),
+		},
+	}, identityRules(at, func(get func(security) bool) finder {
+		return used(func(c *context) bool {
+			return get(security{c.RunAsUser, c.RunAsGroup, c.SELinuxOptions, c.WindowsOptions, c.SeccompProfile, c.AppArmorProfile})
+		})
+	})...)
+}

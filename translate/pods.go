@@ -1,0 +1,101 @@
+package translate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// SinglePodKey is the key of a pod that is its own gang.
+func SinglePodKey(pod *corev1.Pod) string { return "pod/" + string(pod.UID) }
+
+// SinglePodGang is the gang of a pod that nothing joins to others.
+func SinglePodGang(pod *corev1.Pod, o Options) Gang {
+	resources := PodResources(pod.Spec, o.GPUResource)
+	return Gang{
+		Key:       SinglePodKey(pod),
+		Namespace: pod.Namespace,
+		Owner:     fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name),
+		OwnerName: pod.Name,
+		OwnerUID:  pod.UID,
+		Slots:     []Slot{podSlot(pod, Role{}, resources, o)},
+	}
+}
+
+// NamedGangKey returns the key of a pod that is annotated with a gang's name:
+// namespace, name and the owner's UID, so that two owners' gangs of one name
+// stay apart. It reports false for a pod without the annotation.
+func NamedGangKey(pod *corev1.Pod) (string, bool) {
+	name, ok := pod.Annotations[wellknown.AnnotationGangName]
+	if !ok {
+		return "", false
+	}
+	var owner string
+	if ref := metav1.GetControllerOf(pod); ref != nil {
+		owner = string(ref.UID)
+	}
+	return fmt.Sprintf("named/%s/%s/%s", pod.Namespace, name, owner), true
+}
+
+// GangSize reads a named gang's size.
+func GangSize(pod *corev1.Pod) (int, *Rejection) {
+	value := pod.Annotations[wellknown.AnnotationGangSize]
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > 100_000 {
+		return 0, &Rejection{
+			Reason: wellknown.ReasonBadAnnotation,
+			Field:  "metadata.annotations",
+			Message: fmt.Sprintf("%s is %q: a pod with %s needs the number of pods of its gang there",
+				wellknown.AnnotationGangSize, value, wellknown.AnnotationGangName),
+		}
+	}
+	return n, nil
+}
+
+// NamedGang is the gang of annotated pods, in the order of their completion
+// index, then name. Slots of pods that do not exist yet stand last and carry
+// no resources: such a gang is not complete, see Gang.Missing.
+func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
+	pods = slices.Clone(pods)
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), cmp.Compare(a.Name, b.Name))
+	})
+	first := pods[0]
+	name := first.Annotations[wellknown.AnnotationGangName]
+	g := Gang{
+		Key:       key,
+		Namespace: first.Namespace,
+		Owner:     fmt.Sprintf("gang %s/%s", first.Namespace, name),
+		OwnerName: name,
+	}
+	if ref := metav1.GetControllerOf(first); ref != nil {
+		g.OwnerUID = ref.UID
+		g.Owner += fmt.Sprintf(" of %s %s", ref.Kind, ref.Name)
+		g.Refills = true
+	}
+	for i := range size {
+		role := Role{Index: i}
+		if i >= len(pods) {
+			g.Slots = append(g.Slots, Slot{Role: role, First: true})
+			continue
+		}
+		g.Slots = append(g.Slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource), o))
+	}
+	return g
+}
+
+func podSlot(pod *corev1.Pod, role Role, r Resources, o Options) Slot {
+	return Slot{
+		Role:      role,
+		Hosts:     hostNames(ShortHostname(pod), pod.Spec.Subdomain, pod.Namespace, o.ClusterDomain),
+		Resources: r,
+		First:     true,
+		MPISlots:  mpiSlots(pod.Annotations, nil, r),
+	}
+}
