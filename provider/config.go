@@ -9,8 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/gangline/gangline/provider/local"
 )
 
 // The configuration file's apiVersion and kind.
@@ -34,9 +32,9 @@ type Config struct {
 	Agent string `json:"agent"`
 
 	// WorkloadManager is "slurm" or "local".
-	WorkloadManager string       `json:"workloadManager"`
-	Slurm           SlurmConfig  `json:"slurm,omitempty"`
-	Local           local.Config `json:"local,omitempty"`
+	WorkloadManager string      `json:"workloadManager"`
+	Slurm           SlurmConfig `json:"slurm,omitempty"`
+	Local           LocalConfig `json:"local,omitempty"`
 
 	// Partition is where gangs go that name none; empty for the workload
 	// manager's default. Partitions are those that pods may name; empty for
@@ -84,6 +82,22 @@ type SlurmConfig struct {
 	Bin string `json:"bin,omitempty"`
 	// Conf is SLURM_CONF; empty for Slurm's default.
 	Conf string `json:"conf,omitempty"`
+}
+
+// LocalConfig is the embedded workload manager.
+type LocalConfig struct {
+	// StateDir is a directory on a local filesystem for its queue.
+	StateDir string `json:"stateDir,omitempty"`
+	// Nodes are simulated as processes on this machine.
+	Nodes []LocalNode `json:"nodes,omitempty"`
+}
+
+// LocalNode is one simulated node: what its jobs may ask for in all.
+type LocalNode struct {
+	Name      string `json:"name"`
+	CPUs      int    `json:"cpus"`
+	MemoryMiB int64  `json:"memoryMiB"`
+	GPUs      int    `json:"gpus,omitempty"`
 }
 
 // KubeletConfig is the node's own API, for logs and exec.
@@ -150,6 +164,8 @@ func (c *Config) validate() error {
 	require(filepath.IsAbs(c.Agent), "agent must be an absolute path, not %q", c.Agent)
 	require(c.WorkloadManager == "slurm" || c.WorkloadManager == "local",
 		"workloadManager must be slurm or local, not %q", c.WorkloadManager)
+	require(c.WorkloadManager != "local" || (filepath.IsAbs(c.Local.StateDir) && len(c.Local.Nodes) > 0),
+		"the local workload manager needs local.stateDir, an absolute path, and local.nodes")
 	require(c.QueueFactor >= 1, "queueFactor must be 1 or more, not %d", c.QueueFactor)
 	require(c.Kubelet.Address != "", "kubelet.address is missing: the IP at which the API server reaches this node")
 	require(c.Kubelet.CertFile != "" && c.Kubelet.KeyFile != "" && c.Kubelet.ClientCAFile != "",

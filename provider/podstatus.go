@@ -161,6 +161,9 @@ func (r *Reconciler) tellTransition(before, after *corev1.Pod, p *podState) {
 	case corev1.PodSucceeded:
 		r.event(after, corev1.EventTypeNormal, "Completed", "All containers ended with exit code 0")
 	case corev1.PodFailed:
+		if after.DeletionTimestamp != nil {
+			return // it was stopped on request, and that was told
+		}
 		reason := after.Status.Reason
 		if reason == "" {
 			reason = "Failed"

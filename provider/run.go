@@ -156,6 +156,9 @@ func Run(ctx context.Context, o Options) error {
 		func(ctx context.Context) error { return r.jobs.run(ctx, r.listed(node)) },
 		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
 	}
+	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
+		runnables = append(runnables, inside.Run) // a workload manager that lives in this process
+	}
 	for _, run := range runnables {
 		if err := mgr.Add(run); err != nil {
 			return fmt.Errorf("preparing the virtual node: %w", err)

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"log/slog"
 
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/local"
@@ -115,28 +115,26 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 		return err
 	}
 	defer lock.Close() //nolint:errcheck // the process ends
-	manager, kind, stop, err := workloadManager(ctx, config, lock)
+	manager, kind, err := workloadManager(ctx, config, lock)
 	if err != nil {
 		return err
 	}
-	defer stop()
 	return provider.Run(ctx, provider.Options{
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
 	})
 }
 
-// workloadManager makes the configured one. stop ends what it runs in this
-// process.
-func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (m wlm.Manager, kind string, stop func(), err error) {
-	switch c.WorkloadManager {
-	case "slurm":
-		m, err := slurm.New(slurm.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock})
-		return m, "Slurm", func() {}, err
-	default:
-		m, err := local.New(ctx, c.Local)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		return m, "local", m.Close, nil
+// workloadManager makes the configured one, which may run in this process.
+func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (wlm.Manager, string, error) {
+	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
+	if c.WorkloadManager == "slurm" {
+		m, err := slurm.New(slurm.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock, Log: log})
+		return m, "Slurm", err
 	}
+	config := local.Config{StateDir: c.Local.StateDir, Log: log}
+	for _, n := range c.Local.Nodes {
+		config.Nodes = append(config.Nodes, local.NodeSpec{Name: n.Name, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs})
+	}
+	m, err := local.New(config)
+	return m, "local", err
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gangline/gangline/provider"
-	"github.com/gangline/gangline/provider/local"
 	"github.com/gangline/gangline/test/slurm"
 )
 
@@ -123,9 +122,9 @@ func useLocal(o Options, node *NodeOptions) error {
 	}
 	node.Configure = func(c *provider.Config) {
 		c.WorkloadManager = "local"
-		c.Local = local.Config{StateDir: filepath.Join(o.Dir, "local")}
+		c.Local = provider.LocalConfig{StateDir: filepath.Join(o.Dir, "local")}
 		for i := range o.Nodes {
-			c.Local.Nodes = append(c.Local.Nodes, local.NodeSpec{
+			c.Local.Nodes = append(c.Local.Nodes, provider.LocalNode{
 				Name: fmt.Sprintf("local%d", i+1), CPUs: 8, MemoryMiB: 16384, GPUs: 8,
 			})
 		}

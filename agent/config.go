@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gangline/gangline/agent/watch"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// Config is where and as what an agent runs.
+type Config struct {
+	Dir  spool.Dir
+	Task int
+	// JobID is the workload manager's id of the job.
+	JobID string
+	// Node is the HPC node's name, Address its IP as others reach it.
+	Node    string
+	Address string
+	// Runtime is a directory in memory, Scratch one on the node's disk. Both
+	// are the agent's own.
+	Runtime string
+	Scratch string
+	// Self is this program's file.
+	Self string
+	// User and Home are the user's name and home directory.
+	User, Home string
+	// Devices are the variables by which the workload manager tells this task
+	// which devices it may use.
+	Devices map[string]string
+	// PrivateRoot says why pods cannot have private roots, nil if they can.
+	PrivateRoot error
+	Pace        watch.Pace
+	Logger      *slog.Logger
+}
+
+// Variables of the agent's environment.
+const (
+	envTask       = "GANGLINE_TASK"
+	envJobID      = "GANGLINE_JOB_ID"
+	envNode       = "GANGLINE_NODE"
+	envAddress    = "GANGLINE_ADDRESS"
+	envRuntimeDir = "GANGLINE_RUNTIME_DIR"
+	envManager    = "GANGLINE_WLM"
+
+	managerLocal = "local"
+)
+
+// deviceVariables are those that workload managers set for a task.
+var deviceVariables = [...]string{
+	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+	"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+}
+
+// FromEnvironment completes the configuration of an agent that serves the
+// directory from its environment. A task below 0 is asked from there too.
+func FromEnvironment(dir string, task int, env func(string) string) (Config, error) {
+	c := Config{
+		Dir:     spool.Dir(dir),
+		Task:    task,
+		JobID:   JobID(env),
+		User:    env("USER"),
+		Home:    env("HOME"),
+		Devices: map[string]string{},
+		Pace:    watch.DefaultPace,
+	}
+	var err error
+	if c.Task < 0 {
+		if c.Task, err = taskOf(env); err != nil {
+			return Config{}, err
+		}
+	}
+	if c.JobID == "" {
+		return Config{}, fmt.Errorf("the job's id is not known: neither SLURM_JOB_ID nor FLUX_JOB_ID nor %s is set", envJobID)
+	}
+	if c.Node = firstSet(env, "SLURMD_NODENAME", envNode); c.Node == "" {
+		if c.Node, err = os.Hostname(); err != nil {
+			return Config{}, fmt.Errorf("asking the node's name: %w", err)
+		}
+	}
+	if c.Self, err = os.Executable(); err != nil {
+		return Config{}, fmt.Errorf("finding this program's file: %w", err)
+	}
+	own := "gangline-" + strconv.Itoa(os.Getuid())
+	if c.Runtime = env(envRuntimeDir); c.Runtime == "" {
+		c.Runtime = filepath.Join("/dev/shm", own)
+	}
+	if c.Scratch = env("TMPDIR"); c.Scratch == "" {
+		c.Scratch = "/tmp"
+	}
+	c.Scratch = filepath.Join(c.Scratch, own)
+	for _, name := range deviceVariables {
+		if value := env(name); value != "" {
+			c.Devices[name] = value
+		}
+	}
+	if c.Home == "" {
+		c.Home = "/"
+	}
+	c.Address, err = ownAddress(c.Node, env, hostNetwork{})
+	return c, err
+}
+
+// JobID is the id of the job that an environment belongs to, "" for none. The
+// launcher's word comes first: in a heterogeneous job Slurm's id differs between
+// components.
+func JobID(env func(string) string) string {
+	return firstSet(env, envJobID, "SLURM_JOB_ID", "FLUX_JOB_ID")
+}
+
+func taskOf(env func(string) string) (int, error) {
+	text := firstSet(env, "SLURM_PROCID", "FLUX_TASK_RANK", envTask)
+	if text == "" {
+		return 0, fmt.Errorf("the task's number is not known: neither SLURM_PROCID nor FLUX_TASK_RANK nor %s is set; give --task", envTask)
+	}
+	task, err := strconv.Atoi(text)
+	if err != nil || task < 0 {
+		return 0, fmt.Errorf("the task's number %q is none", text)
+	}
+	return task, nil
+}
+
+func firstSet(env func(string) string, names ...string) string {
+	for _, name := range names {
+		if value := env(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// podDirs are the host's directories behind one pod, all of them below a
+// directory that only the user can enter.
+type podDirs struct {
+	memory string // files, and volumes that are to be in memory
+	disk   string // other scratch volumes
+}
+
+func (d podDirs) run() string     { return filepath.Join(d.memory, "run") }
+func (d podDirs) hosts() string   { return filepath.Join(d.memory, "hosts") }
+func (d podDirs) scratch() string { return filepath.Join(d.memory, "scratch") }
+func (d podDirs) work() string    { return filepath.Join(d.disk, "work") }
+
+func (d podDirs) termination(container string) string {
+	return filepath.Join(d.memory, "termination", container)
+}
+
+func (d podDirs) volume(name string, memory bool) string {
+	if memory {
+		return filepath.Join(d.memory, "volumes", name)
+	}
+	return filepath.Join(d.disk, "volumes", name)
+}
+
+// create makes the directories and the link by which a pod finds ssh.
+func (d podDirs) create(self string) error {
+	for _, dir := range []string{filepath.Join(d.run(), "bin"), d.scratch(), filepath.Dir(d.termination("")), filepath.Dir(d.work())} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making the pod's directories: %w", err)
+		}
+	}
+	if err := os.Symlink(self, filepath.Join(d.run(), "bin", "ssh")); err != nil {
+		return fmt.Errorf("making the pod's directories: %w", err)
+	}
+	return nil
+}
+
+func (d podDirs) remove() error {
+	return errors.Join(removeAll(d.memory), removeAll(d.disk))
+}
+
+// openDir makes a directory that all may write.
+func openDir(path string) error {
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o777) //nolint:gosec // its parent lets in nobody else; the umask must not count
+}
+
+// makeOwnDir makes a directory that only the user can enter, or takes one that
+// is so already: its parent may be writable by all, who could have put there
+// what they like.
+func makeOwnDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the agent's directory: %w", err)
+	}
+	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
+		if err != nil {
+			return fmt.Errorf("making the agent's directory: %w", err)
+		}
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("making the agent's directory: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is not this user's own directory; remove it, or choose another by %s or TMPDIR", path, envRuntimeDir)
+	}
+	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
+		return fmt.Errorf("making the agent's directory: %w", err)
+	}
+	return nil
+}
+
+// removeAll removes a tree, even where a program took the right to write from
+// its own directories.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}

@@ -1,0 +1,171 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// Config is what the launcher needs.
+type Config struct {
+	// Dir is the gang's directory, Self this program's file as all nodes see it.
+	Dir  spool.Dir
+	Self string
+	// Env is the job's environment, as NAME=value.
+	Env            []string
+	Stdout, Stderr io.Writer
+	Logger         *slog.Logger
+}
+
+// Variables of the environment.
+const (
+	envManager   = "GANGLINE_WLM"
+	envJobID     = "GANGLINE_JOB_ID"
+	managerLocal = "local"
+	envSlurmJob  = "SLURM_JOB_ID"
+	envFluxJob   = "FLUX_JOB_ID"
+)
+
+// ErrRequeued says that the workload manager has started the job again. The gang
+// must not run a second time in the same allocation: a new one is the node's to
+// ask for.
+var ErrRequeued = errors.New("this job has run before and was started again by the workload manager; a gang's job must not be requeued")
+
+// Run runs the gang's agents to their end and returns the exit code that the job
+// is to have. When the context ends the agents are terminated; Run waits for
+// them. A job that is a duplicate returns 0 at once.
+func Run(ctx context.Context, cfg Config) (int, error) {
+	env := lookUp(cfg.Env)
+	jobID := firstSet(env, envJobID, envSlurmJob, envFluxJob)
+	if jobID == "" {
+		return 0, fmt.Errorf("the job's id is not known: none of %s, %s and %s is set", envJobID, envSlurmJob, envFluxJob)
+	}
+	gang, err := readGang(cfg.Dir)
+	if err != nil {
+		return 0, err
+	}
+	logger := cfg.Logger.With("gang", gang.Allocation, "job", jobID)
+	starter, err := starterFor(env, gang, cfg)
+	if err != nil {
+		return 0, err
+	}
+	switch holder, err := claim(cfg.Dir, jobID); {
+	case err != nil:
+		return 0, err
+	case holder == jobID:
+		return 0, ErrRequeued
+	case holder != "":
+		logger.Info("another job runs this gang; this one ends and has run nothing", "holder", holder)
+		return 0, nil
+	}
+	code, err := runAgents(ctx, starter, append(cfg.Env, envJobID+"="+jobID), cfg, logger)
+	if err != nil {
+		logger.Error("starting the agents", "error", err)
+	}
+	if latest, err := readGang(cfg.Dir); err == nil {
+		gang = latest
+	}
+	result := outcome(code, lastPods(cfg.Dir, gang), time.Now())
+	if err != nil {
+		result.Message = err.Error()
+	}
+	logger.Info("the allocation ends", "code", result.ExitCode, "message", result.Message)
+	if err := spool.Write(cfg.Dir.Result(), result); err != nil {
+		logger.Error("writing the result", "error", err)
+	}
+	return result.ExitCode, nil
+}
+
+func readGang(dir spool.Dir) (spool.Gang, error) {
+	var g spool.Gang
+	switch found, err := spool.Read(dir.Gang(), &g); {
+	case err != nil:
+		return g, err
+	case !found:
+		return g, fmt.Errorf("%s is not there: is %s the gang's directory, and does this node have the spool's filesystem?", dir.Gang(), dir)
+	case g.Version > spool.Version:
+		return g, fmt.Errorf("%s has version %d and this program knows %d: update gangline-agent", dir.Gang(), g.Version, spool.Version)
+	case len(g.Tasks) == 0:
+		return g, fmt.Errorf("%s has no tasks", dir.Gang())
+	}
+	return g, nil
+}
+
+// claim takes the claim for a job. Where another job has it, or this one already
+// had, it returns that job's id.
+func claim(dir spool.Dir, jobID string) (holder string, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("asking the node's name: %w", err)
+	}
+	err = dir.TakeClaim(spool.Claim{JobID: jobID, Host: host, Acquired: time.Now()})
+	if !errors.Is(err, spool.ErrClaimed) {
+		return "", err
+	}
+	var c spool.Claim
+	if _, err := spool.Read(dir.Claim(), &c); err != nil {
+		return "", err
+	}
+	return c.JobID, nil
+}
+
+// starterFor returns the command that starts an agent in each task.
+func starterFor(env func(string) string, g spool.Gang, cfg Config) ([]string, error) {
+	switch {
+	case env(envManager) == managerLocal:
+		return nil, errors.New("the local workload manager starts the agents itself (gangline-agent serve)")
+	case env(envSlurmJob) != "":
+		return append([]string{"srun"}, srunArgs(env, len(g.Tasks), g.Groups, cfg.Self, string(cfg.Dir))...), nil
+	}
+	return nil, fmt.Errorf("this is no Slurm job (%s is not set); where the workload manager starts all tasks itself, they run gangline-agent serve", envSlurmJob)
+}
+
+// runAgents runs the command and returns its exit code, which is 1 with an error
+// where it could not be started. The end of the context terminates it.
+func runAgents(ctx context.Context, argv, env []string, cfg Config, logger *slog.Logger) (int, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // built by starterFor
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, cfg.Stdout, cfg.Stderr
+	// srun passes it on to all tasks. Slurm itself kills what does not end.
+	cmd.Cancel = func() error {
+		logger.Info("the job was asked to end")
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
+	logger.Info("starting the agents", "command", strings.Join(argv, " "))
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return 1, fmt.Errorf("starting the agents by %s: %w", argv[0], err)
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// lookUp returns the values of an environment, the last where one is given twice.
+func lookUp(env []string) func(string) string {
+	values := make(map[string]string, len(env))
+	for _, e := range env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			values[name] = value
+		}
+	}
+	return func(name string) string { return values[name] }
+}
+
+func firstSet(env func(string) string, names ...string) string {
+	for _, name := range names {
+		if value := env(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}

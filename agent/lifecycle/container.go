@@ -1,0 +1,198 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// Kubelet's numbers for a container that fails again and again: the first
+// restart is at once, the second 10 s after the end, then 20 s, up to 5 min.
+// A run that ends more than 10 min after the last restart begins anew.
+const (
+	firstBackOff = 10 * time.Second
+	maxBackOff   = 5 * time.Minute
+	forgetAfter  = 2 * maxBackOff
+)
+
+// Reasons of Kubernetes' own that this package gives.
+const (
+	reasonCreating     = "ContainerCreating"
+	reasonInitializing = "PodInitializing"
+	reasonBackOff      = "CrashLoopBackOff"
+	reasonCompleted    = "Completed"
+	reasonError        = "Error"
+)
+
+type phase int
+
+const (
+	idle     phase = iota // never started
+	starting              // asked to start
+	running
+	ended
+)
+
+// container is one container's part of the state.
+type container struct {
+	podUID string
+	name   string
+	policy corev1.RestartPolicy // in effect for this container
+	kind   kind
+
+	phase      phase
+	run        int // counts the runs from 0, as restartCount does
+	startedAt  time.Time
+	terminated *corev1.ContainerStateTerminated // of the last run that ended
+	previous   *corev1.ContainerStateTerminated // of the run before it
+
+	backOff        time.Duration
+	backOffUpdated time.Time
+
+	// waitsForBackOff is true while only the back-off keeps it from starting.
+	waitsForBackOff         bool
+	terminateSent, killSent bool
+}
+
+type kind int
+
+const (
+	mainContainer kind = iota
+	initContainer
+	sidecar
+)
+
+func newContainer(uid string, o spool.ContainerOrders, init bool, pod corev1.RestartPolicy) *container {
+	c := &container{podUID: uid, name: o.Name, policy: pod}
+	if o.RestartPolicy != nil {
+		c.policy = corev1.RestartPolicy(*o.RestartPolicy)
+	}
+	switch {
+	case init && o.RestartPolicy != nil && *o.RestartPolicy == corev1.ContainerRestartPolicyAlways:
+		c.kind = sidecar
+	case init:
+		c.kind = initContainer
+		if c.policy == corev1.RestartPolicyAlways {
+			c.policy = corev1.RestartPolicyOnFailure // an init container that succeeded is done
+		}
+	}
+	return c
+}
+
+// RunID names one run of a container among all there ever are.
+func RunID(podUID, container string, run int) string {
+	return fmt.Sprintf("%s-%s-%d", podUID, container, run)
+}
+
+func (c *container) id() string { return "gangline://" + RunID(c.podUID, c.name, c.run) }
+
+func (c *container) active() bool { return c.phase == starting || c.phase == running }
+
+// succeeded tells that the last run ended well.
+func (c *container) succeeded() bool { return c.phase == ended && c.terminated.ExitCode == 0 }
+
+// letsNextStart tells that the init container after this one may start.
+func (c *container) letsNextStart() bool {
+	if c.kind == sidecar {
+		return c.phase == running
+	}
+	return c.succeeded()
+}
+
+// restarts tells whether a container that ended is to be started again.
+func (c *container) restarts() bool {
+	switch c.policy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return c.terminated.ExitCode != 0
+	default:
+		return true
+	}
+}
+
+// due is when an idle or ended container may start: now, or after its back-off.
+func (c *container) due(now time.Time) time.Time {
+	if c.phase == idle || c.backOff == 0 || c.backOffForgotten() {
+		return now
+	}
+	return c.terminated.FinishedAt.Add(c.backOff)
+}
+
+func (c *container) backOffForgotten() bool {
+	return c.terminated.FinishedAt.Sub(c.backOffUpdated) > forgetAfter
+}
+
+// start notes that the container was asked to start.
+func (c *container) start(now time.Time) {
+	if c.phase == ended {
+		if c.backOff == 0 || c.backOffForgotten() {
+			c.backOff = firstBackOff
+		} else {
+			c.backOff = min(2*c.backOff, maxBackOff)
+		}
+		c.backOffUpdated = now
+		c.run++
+	}
+	c.phase = starting
+}
+
+// end notes how a run ended.
+func (c *container) end(at time.Time, e Exit) {
+	if c.startedAt.IsZero() || c.phase == starting {
+		c.startedAt = at // it never ran
+	}
+	if e.Reason == "" {
+		e.Reason = reasonCompleted
+		if e.Code != 0 {
+			e.Reason = reasonError
+		}
+	}
+	c.previous = c.terminated
+	c.terminated = &corev1.ContainerStateTerminated{
+		ExitCode:    int32(e.Code), //nolint:gosec // at most 255
+		Reason:      e.Reason,
+		Message:     e.Message,
+		StartedAt:   metav1.NewTime(c.startedAt),
+		FinishedAt:  metav1.NewTime(at),
+		ContainerID: c.id(),
+	}
+	c.phase = ended
+	c.terminateSent, c.killSent = false, false
+}
+
+// status is the container's in Kubernetes' terms. The pod's name is for the
+// message of a back-off.
+func (c *container) status(waiting, pod string) corev1.ContainerStatus {
+	up := c.phase == running
+	s := corev1.ContainerStatus{
+		Name:         c.name,
+		RestartCount: int32(c.run), //nolint:gosec // back-off keeps it small
+		Started:      &up,
+		Ready:        up && c.kind != initContainer || c.kind == initContainer && c.succeeded(),
+	}
+	if c.phase == running || c.phase == ended {
+		s.ContainerID = c.id()
+	}
+	last := c.terminated
+	switch {
+	case c.phase == running:
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.startedAt)}
+	case c.waitsForBackOff:
+		s.State.Waiting = &corev1.ContainerStateWaiting{
+			Reason:  reasonBackOff,
+			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.backOff, c.name, pod),
+		}
+	case c.phase == ended:
+		s.State.Terminated = c.terminated
+		last = c.previous
+	default:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
+	}
+	s.LastTerminationState.Terminated = last
+	return s
+}

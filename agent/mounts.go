@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gangline/gangline/agent/sandbox"
+	"github.com/gangline/gangline/agent/volume"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// dispensableMounts are put into pods by Kubernetes and by us, not by their
+// owners. Where there is no private root a pod runs without them.
+var dispensableMounts = [...]string{
+	"/var/run/secrets/kubernetes.io/serviceaccount",
+	"/etc/mpi",
+}
+
+// files lays out a pod's volumes and knows where they are.
+type files struct {
+	dirs    podDirs
+	volumes map[string]spool.Volume
+}
+
+// layOut makes the volumes of a pod.
+func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) {
+	f := files{dirs: dirs, volumes: map[string]spool.Volume{}}
+	for _, v := range volumes {
+		if !filepath.IsLocal(v.Name) || filepath.Base(v.Name) != v.Name {
+			return files{}, fmt.Errorf("volume %q: this is no name", v.Name)
+		}
+		f.volumes[v.Name] = v
+		var err error
+		switch {
+		case v.HostPath != "":
+		case v.EmptyDir != nil:
+			err = openDir(f.source(v))
+		default:
+			err = volume.Write(f.source(v), v.Files, now)
+		}
+		if err != nil {
+			return files{}, fmt.Errorf("volume %q: %w", v.Name, err)
+		}
+	}
+	return f, nil
+}
+
+func (f files) source(v spool.Volume) string {
+	switch {
+	case v.HostPath != "":
+		return v.HostPath
+	case v.EmptyDir != nil && !v.EmptyDir.Memory:
+		return f.dirs.volume(v.Name, false)
+	default:
+		return f.dirs.volume(v.Name, true)
+	}
+}
+
+// locate returns what is to be bound for a mount.
+func (f files) locate(m spool.Mount) (sandbox.Mount, error) {
+	v, ok := f.volumes[m.Volume]
+	if !ok {
+		return sandbox.Mount{}, fmt.Errorf("mounting %s: the pod has no volume %q", m.Path, m.Volume)
+	}
+	onlyRead := v.HostPath == "" && v.EmptyDir == nil // files are never the pod's to change
+	bound := sandbox.Mount{Source: f.source(v), Target: m.Path, ReadOnly: m.ReadOnly || onlyRead}
+	if m.SubPath == "" {
+		return bound, nil
+	}
+	path, err := volume.Resolve(bound.Source, m.SubPath)
+	if errors.Is(err, fs.ErrNotExist) && !onlyRead {
+		// As kubelet does, a directory is made.
+		if err := makeSubPath(bound.Source, m.SubPath); err != nil {
+			return sandbox.Mount{}, fmt.Errorf("mounting %s: %w", m.Path, err)
+		}
+		path, err = volume.Resolve(bound.Source, m.SubPath)
+	}
+	if err != nil {
+		return sandbox.Mount{}, fmt.Errorf("mounting %s: %w", m.Path, err)
+	}
+	bound.Source = path
+	return bound, nil
+}
+
+func makeSubPath(dir, sub string) error {
+	root, err := os.OpenRoot(dir) // which no link leads out of
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // only a handle
+	return root.MkdirAll(sub, 0o750)
+}
+
+// privateRoot is the root of a container with all its mounts. The pod's own come
+// last and so win.
+func (f files) privateRoot(hostname string, c spool.ContainerOrders) (*sandbox.Root, error) {
+	root := &sandbox.Root{Hostname: hostname, Scratch: f.dirs.scratch(), Mounts: []sandbox.Mount{
+		{Source: f.dirs.run(), Target: runDir, ReadOnly: true},
+		{Source: f.dirs.hosts(), Target: "/etc/hosts"},
+	}}
+	if c.TerminationMessagePath != "" {
+		root.Mounts = append(root.Mounts, sandbox.Mount{Source: f.dirs.termination(c.Name), Target: c.TerminationMessagePath})
+	}
+	for _, m := range c.Mounts {
+		bound, err := f.locate(m)
+		if err != nil {
+			return nil, err
+		}
+		root.Mounts = append(root.Mounts, bound)
+	}
+	if c.WorkingDir != "" && c.WorkingDir != "/" {
+		if err := openDir(f.dirs.work()); err != nil {
+			return nil, fmt.Errorf("making a working directory: %w", err)
+		}
+		root.Mounts = append(root.Mounts, sandbox.Mount{Source: f.dirs.work(), Target: c.WorkingDir, IfMissing: true})
+	}
+	return root, nil
+}
+
+// relocations tells where a container without a private root finds what it was
+// promised elsewhere. It fails with the first mount that cannot be had.
+func (f files) relocations(c spool.ContainerOrders) (map[string]string, error) {
+	moved := map[string]string{runDir: f.dirs.run()}
+	for _, m := range c.Mounts {
+		bound, err := f.locate(m)
+		if err != nil {
+			return nil, err
+		}
+		if filepath.Clean(bound.Source) == filepath.Clean(m.Path) && !bound.ReadOnly {
+			continue // the host's own path
+		}
+		if !dispensable(m.Path) {
+			return nil, &mountError{m}
+		}
+		moved[filepath.Clean(m.Path)] = bound.Source
+	}
+	return moved, nil
+}
+
+func dispensable(path string) bool {
+	for _, d := range dispensableMounts {
+		if filepath.Clean(path) == d {
+			return true
+		}
+	}
+	return false
+}
+
+// mountError names a mount that needs a private root.
+type mountError struct{ mount spool.Mount }
+
+func (e *mountError) Error() string {
+	return fmt.Sprintf("volume %q cannot be mounted at %s without a private root", e.mount.Volume, e.mount.Path)
+}

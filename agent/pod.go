@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gangline/gangline/agent/lifecycle"
+	"github.com/gangline/gangline/agent/process"
+	"github.com/gangline/gangline/agent/sandbox"
+	"github.com/gangline/gangline/mpi/remoteshell"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// Reasons for which a pod fails as a whole.
+const (
+	// ReasonPrivateRootUnavailable: the pod has mounts that need a private root
+	// and the node's kernel allows none.
+	ReasonPrivateRootUnavailable = "PrivateRootUnavailable"
+	// ReasonInvalidOrders: the orders cannot be read or carried out.
+	ReasonInvalidOrders = "InvalidOrders"
+	// ReasonSetupFailed: the pod's files cannot be laid out on the node.
+	ReasonSetupFailed = "SetupFailed"
+	// ReasonAgentRestarted: an earlier agent of the slot had begun the pod.
+	ReasonAgentRestarted = "AgentRestarted"
+)
+
+// podError is why a pod fails as a whole.
+type podError struct {
+	reason string
+	err    error
+}
+
+func (e *podError) Error() string { return e.err.Error() }
+func (e *podError) Unwrap() error { return e.err }
+
+// pod is a pod of which something runs or will. Only the slot's goroutine
+// touches it.
+type pod struct {
+	slot    *slot
+	orders  spool.PodOrders
+	life    *lifecycle.Pod
+	files   files
+	names   []spool.Name
+	current map[string]*execution // by container
+	runs    map[string]int        // the last run of each container
+	logger  *slog.Logger
+}
+
+// execution is one run of a container as far as the slot knows it.
+type execution struct {
+	kill    context.CancelFunc
+	process *process.Process // nil until it runs
+}
+
+// newPod lays out a pod's files. Nothing of it runs before setNames.
+func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
+	p := &pod{
+		slot:    s,
+		orders:  o,
+		life:    lifecycle.NewPod(o),
+		current: map[string]*execution{},
+		runs:    map[string]int{},
+		logger:  s.logger.With("pod", o.Namespace+"/"+o.Name),
+	}
+	dirs := s.dirs(o.UID)
+	if err := dirs.create(s.cfg.Self); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.files, err = layOut(dirs, o.Volumes, time.Now()); err != nil {
+		return nil, &podError{ReasonInvalidOrders, err}
+	}
+	for _, c := range p.containers() {
+		// Other errors are the container's alone and show when it starts.
+		var whole *podError
+		if _, err := p.surroundings(c, 0); errors.As(err, &whole) {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *pod) containers() []spool.ContainerOrders {
+	return slices.Concat(p.orders.InitContainers, p.orders.Containers)
+}
+
+func (p *pod) container(name string) (spool.ContainerOrders, bool) {
+	all := p.containers()
+	i := slices.IndexFunc(all, func(c spool.ContainerOrders) bool { return c.Name == name })
+	if i < 0 {
+		return spool.ContainerOrders{}, false
+	}
+	return all[i], true
+}
+
+// setNames gives the pod the gang's table of names, at first or anew.
+func (p *pod) setNames(names []spool.Name) error {
+	node, err := os.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the node's table of names: %w", err)
+	}
+	table := hostsFile(p.slot.index, names, p.orders.HostAliases, node)
+	if err := rewrite(p.files.dirs.hosts(), table); err != nil {
+		return err
+	}
+	ssh := p.orders.SSH
+	if err := remoteshell.WriteFiles(p.files.dirs.run(), peers(names, ssh.HostPublicKey), ssh.ClientKey); err != nil {
+		return fmt.Errorf("writing the remote shell's files: %w", err)
+	}
+	p.names = names
+	return nil
+}
+
+// up tells that the pod's containers may start.
+func (p *pod) up() bool { return p.names != nil }
+
+// step carries out what is to be done now and returns when to ask again.
+func (p *pod) step(now time.Time) time.Time {
+	actions, wake := p.life.Step(now)
+	for _, a := range actions {
+		p.logger.Info(string(a.Verb), "container", a.Container, "run", a.Run)
+		switch a.Verb {
+		case lifecycle.Start:
+			p.start(a.Container, a.Run)
+		case lifecycle.Terminate:
+			p.terminate(a.Container)
+		case lifecycle.Kill:
+			if e := p.current[a.Container]; e != nil {
+				e.kill()
+			}
+		}
+	}
+	return wake
+}
+
+func (p *pod) terminate(container string) {
+	e := p.current[container]
+	if e == nil || e.process == nil {
+		return
+	}
+	if err := e.process.Signal(unix.SIGTERM); err != nil {
+		p.logger.Error("terminating a container", "container", container, "error", err)
+	}
+}
+
+// recipe is a process in a container's surroundings, without a command.
+func (p *pod) recipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
+	around, err := p.surroundings(c, run)
+	if err != nil {
+		return sandbox.Recipe{}, err
+	}
+	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around)}
+	if p.slot.cfg.PrivateRoot == nil {
+		if r.Root, err = p.files.privateRoot(p.orders.Hostname, c); err != nil {
+			return sandbox.Recipe{}, err
+		}
+	}
+	return r, nil
+}
+
+func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, error) {
+	s := surroundings{
+		hostname:    p.orders.Hostname,
+		home:        p.slot.cfg.Home,
+		user:        p.slot.cfg.User,
+		dir:         runDir,
+		container:   lifecycle.RunID(p.orders.UID, c.Name, run),
+		devices:     p.slot.cfg.Devices,
+		hideDevices: p.slot.spec.GPUs == 0,
+	}
+	if p.slot.cfg.PrivateRoot == nil {
+		return s, nil
+	}
+	moved, err := p.files.relocations(c)
+	var mount *mountError
+	if errors.As(err, &mount) {
+		err = &podError{ReasonPrivateRootUnavailable, fmt.Errorf(
+			"container %q: %w, and this node allows none: %w; have user namespaces allowed on the HPC nodes, or mount only host paths at their own path",
+			c.Name, mount, p.slot.cfg.PrivateRoot)}
+	}
+	s.dir, s.relocated, s.addresses = p.files.dirs.run(), moved, addresses(p.names)
+	return s, err
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// reportRetry is the pause after status.json could not be written.
+const reportRetry = time.Second
+
+// reporter writes a slot's status. A shared filesystem may hang or fail for a
+// while; that must hold up the reports and nothing else.
+type reporter struct {
+	path    string
+	logger  *slog.Logger
+	pending chan spool.Status // the newest status that is not written
+}
+
+func newReporter(path string, logger *slog.Logger) *reporter {
+	return &reporter{path: path, logger: logger, pending: make(chan spool.Status, 1)}
+}
+
+// report replaces what is to be written. Only one goroutine may call it.
+func (r *reporter) report(s spool.Status) {
+	select {
+	case <-r.pending:
+	default:
+	}
+	r.pending <- s
+}
+
+// close says that there will be no more reports.
+func (r *reporter) close() { close(r.pending) }
+
+// run writes until close and the last report's success (nil), or the context's
+// end.
+func (r *reporter) run(ctx context.Context) error {
+	for s := range r.pending {
+		for {
+			err := spool.Write(r.path, s)
+			if err == nil {
+				break
+			}
+			r.logger.Error("writing the slot's status", "error", err)
+			select {
+			case <-ctx.Done():
+				return err
+			case newer, ok := <-r.pending:
+				if ok {
+					s = newer
+				}
+			case <-time.After(reportRetry):
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// selfPath is this program's file, wherever it is.
+	selfPath = "/proc/self/exe"
+	// initName is the name (argv[0]) under which the program is the init stage.
+	initName = "gangline-init"
+
+	recipeFD = 3 // the recipe comes in here
+	answerFD = 4 // what went wrong goes out here; closed by a successful exec
+)
+
+// IsInit tells whether the program was started as the init stage. It must then
+// call Init before anything else.
+func IsInit(args []string) bool { return len(args) == 1 && args[0] == initName }
+
+// Init is the stage between Start and the container's program. It does not
+// return: it becomes that program, or ends after it said why not.
+func Init() {
+	// Capabilities belong to a thread, and exec takes the caller's.
+	runtime.LockOSThread()
+	answer := os.NewFile(answerFD, "answer")
+	err := keepStandardFiles()
+	if err == nil {
+		err = becomeProgram(os.NewFile(recipeFD, "recipe"))
+	}
+	if err != nil {
+		_, _ = answer.WriteString(err.Error())
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// keepStandardFiles lets only the first three files outlive the exec: neither
+// the stage's own nor any that the agent itself inherited.
+func keepStandardFiles() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("listing open files: %w", err)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+func becomeProgram(in *os.File) error {
+	var r Recipe
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("reading the recipe: %w", err)
+	}
+	if r.Root != nil {
+		if err := unix.Sethostname([]byte(r.Root.Hostname)); err != nil {
+			return fmt.Errorf("setting the host name: %w", err)
+		}
+		if err := build(*r.Root); err != nil {
+			return err
+		}
+	}
+	if len(r.Argv) == 0 {
+		return nil
+	}
+	if err := enterDir(r.Dir); err != nil {
+		return err
+	}
+	if r.Path == "" {
+		path, err := lookUp(r.Argv[0], r.Env)
+		if err != nil {
+			return err
+		}
+		r.Path = path
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := unix.Exec(r.Path, r.Argv, r.Env); err != nil {
+		return fmt.Errorf("exec: %q: %w", r.Argv[0], err)
+	}
+	return nil
+}
+
+func enterDir(dir string) error {
+	if dir == "" {
+		dir = "/"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the working directory: %w", err)
+	}
+	if err := os.Chdir(dir); err != nil {
+		return fmt.Errorf("entering the working directory: %w", err)
+	}
+	return nil
+}
+
+// lookUp finds a program as execvp(3) does, on the PATH of the environment that
+// it will have.
+func lookUp(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if err := executable(name); err != nil {
+			return "", fmt.Errorf("exec: %q: %w", name, err)
+		}
+		return name, nil
+	}
+	var denied error
+	for _, dir := range filepath.SplitList(lookUpEnv(env, "PATH")) {
+		path := filepath.Join(dir, name)
+		err := executable(path)
+		if err == nil {
+			return path, nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			denied = fmt.Errorf("exec: %q: %w", name, err)
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", fmt.Errorf("exec: %q: executable file not found in $PATH", name)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return &fs.PathError{Op: "stat", Path: path, Err: unix.EISDIR}
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return &fs.PathError{Op: "access", Path: path, Err: err}
+	}
+	return nil
+}
+
+func lookUpEnv(env []string, name string) string {
+	value := ""
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// dropCapabilities gives up what this thread may do in its user namespace. Root
+// gets it back by exec, as it does everywhere.
+func dropCapabilities() error {
+	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("giving up capabilities: %w", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("giving up capabilities: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gangline/gangline/agent/process"
+	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// slot serves one slot. Its fields belong to the goroutine of run, but for those
+// that never change.
+type slot struct {
+	cfg        Config
+	index      int
+	spec       spool.Slot
+	allocation string
+	key        *spool.Key
+	table      *process.Table
+	listener   net.Listener
+	reporter   *reporter
+	logger     *slog.Logger
+
+	messages   chan func()
+	ctx        context.Context // of everything that the slot does
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+
+	names    []spool.Name
+	desired  spool.Desired
+	leaving  bool
+	ssh      *sshd.Server
+	pod      *pod
+	status   spool.Status
+	finished map[string]bool // UIDs of pods that are not to run any more
+	cleaning bool
+	failure  error         // the agent's own
+	changed  chan struct{} // closed and replaced when a session may start
+}
+
+// post sends a message to the slot's goroutine.
+func (s *slot) post(message func()) {
+	select {
+	case s.messages <- message:
+	case <-s.ctx.Done():
+	}
+}
+
+// run serves the slot until it has been told to leave and nothing of its pod is
+// left, or the agent fails.
+func (s *slot) run() error {
+	s.reporter.report(s.status)
+	reported := s.status
+	var wake <-chan time.Time
+	for {
+		select {
+		case message := <-s.messages:
+			message()
+		case <-wake:
+		case <-s.ctx.Done():
+			return nil // another slot's failure
+		}
+		wake = s.reconcile(time.Now())
+		if !reflect.DeepEqual(reported, s.status) {
+			s.reporter.report(s.status)
+			reported = s.status
+		}
+		if s.failure != nil {
+			return s.failure
+		}
+		if s.leaving && s.pod == nil && !s.cleaning {
+			return nil
+		}
+	}
+}
+
+// leave asks the slot to end its pod and itself.
+func (s *slot) leave() { s.post(func() { s.leaving = true }) }
+
+func (s *slot) setDesired(d spool.Desired) { s.post(func() { s.desired = d }) }
+
+func (s *slot) setNames(names []spool.Name) {
+	s.post(func() {
+		if reflect.DeepEqual(names, s.names) {
+			return
+		}
+		s.names = names
+		if s.pod != nil && s.pod.up() {
+			if err := s.pod.setNames(names); err != nil {
+				s.logger.Error("taking over new names", "error", err)
+			}
+		}
+	})
+}
+
+// reconcile brings what runs in line with what is desired.
+func (s *slot) reconcile(now time.Time) <-chan time.Time {
+	if s.pod == nil && !s.cleaning {
+		s.take(now)
+	}
+	p := s.pod
+	if p == nil {
+		return nil
+	}
+	if grace, stop := s.stopAsked(p.orders); stop {
+		p.life.Stop(now, grace)
+	}
+	if !p.up() && len(s.names) > 0 && !p.life.Finished() {
+		if err := p.setNames(s.names); err != nil {
+			s.logger.Error("the pod cannot run", "pod", s.desired.Pod, "error", err)
+			s.fail(p.orders.UID, err)
+			return nil
+		}
+		s.wakeSessions()
+	}
+	var wake time.Time
+	if p.up() || p.life.Finished() {
+		wake = p.step(now)
+	}
+	status := p.life.Status()
+	s.status.Pod = &status
+	if p.life.Finished() {
+		s.end(p)
+		return nil
+	}
+	if wake.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(wake))
+}
+
+// stopAsked tells whether the current pod is to end, and how quickly.
+func (s *slot) stopAsked(o spool.PodOrders) (time.Duration, bool) {
+	switch {
+	case s.desired.PodUID == o.UID && s.desired.Action == spool.ActionStop:
+		return time.Duration(s.desired.GraceSeconds) * time.Second, true
+	case s.leaving, s.desired.PodUID != o.UID:
+		return time.Duration(o.GraceSeconds) * time.Second, true
+	}
+	return 0, false
+}
+
+// take begins the desired pod, unless it is none, had its time, or cannot be
+// read yet.
+func (s *slot) take(now time.Time) {
+	d := s.desired
+	if d.PodUID == "" || s.finished[d.PodUID] {
+		return
+	}
+	if d.Action == spool.ActionStop {
+		s.fail(d.PodUID, nil)
+		return
+	}
+	if s.leaving || d.Recipient != s.key.Recipient() {
+		return // the node will seal the orders again
+	}
+	s.logger.Info("taking a pod", "pod", d.Pod)
+	o, err := s.open(d)
+	if err == nil {
+		err = s.serveSSH(o.SSH)
+	}
+	if err == nil {
+		s.pod, err = s.newPod(o)
+	}
+	if err != nil {
+		s.logger.Error("the pod cannot run", "pod", d.Pod, "error", err)
+		s.fail(d.PodUID, err)
+	}
+}
+
+func (s *slot) open(d spool.Desired) (spool.PodOrders, error) {
+	var o spool.PodOrders
+	if err := s.key.Open(d.Orders, &o); err != nil {
+		return o, &podError{ReasonInvalidOrders, err}
+	}
+	switch {
+	case o.UID != d.PodUID || !filepath.IsLocal(o.UID) || filepath.Base(o.UID) != o.UID:
+		return o, &podError{ReasonInvalidOrders, fmt.Errorf("the orders are those of pod %q", o.UID)}
+	case len(o.Containers) == 0:
+		return o, &podError{ReasonInvalidOrders, errors.New("the pod has no containers")}
+	}
+	return o, nil
+}
+
+// fail ends a pod of which nothing has run.
+func (s *slot) fail(uid string, err error) {
+	s.finished[uid] = true
+	status := spool.PodStatus{UID: uid, Containers: []containerStatus{}}
+	s.pod = nil
+	if err != nil {
+		status.Reason, status.Message = ReasonSetupFailed, err.Error()
+		var whole *podError
+		if errors.As(err, &whole) {
+			status.Reason = whole.reason
+		}
+	}
+	s.cleanUp(uid, status)
+}
+
+// end ends a pod whose containers have ended.
+func (s *slot) end(p *pod) {
+	s.finished[p.orders.UID] = true
+	s.pod = nil
+	s.cleanUp(p.orders.UID, p.life.Status())
+}
+
+// cleanUp removes a pod's processes and files and then reports it as done. It
+// may take long where there is much to remove.
+func (s *slot) cleanUp(uid string, status spool.PodStatus) {
+	s.status.Pod = &status
+	s.cleaning = true
+	s.wakeSessions()
+	s.background.Go(func() {
+		if err := s.sweep(cookie(uid + "-")); err != nil {
+			s.logger.Error("ending what a pod left", "error", err)
+		}
+		if err := s.dirs(uid).remove(); err != nil {
+			s.logger.Error("removing a pod's files", "error", err)
+		}
+		s.post(func() {
+			s.cleaning = false
+			done := status // the other is being written, perhaps
+			done.Done = true
+			s.status.Pod = &done
+		})
+	})
+}
+
+func (s *slot) dirs(uid string) podDirs {
+	return podDirs{memory: filepath.Join(s.memoryDir(), uid), disk: filepath.Join(s.diskDir(), uid)}
+}
+
+func (s *slot) memoryDir() string { return filepath.Join(s.cfg.Runtime, s.dirName()) }
+func (s *slot) diskDir() string   { return filepath.Join(s.cfg.Scratch, s.dirName()) }
+func (s *slot) dirName() string   { return s.allocation + "-" + strconv.Itoa(s.index) }

@@ -1,0 +1,2 @@
+// Package sshdtest runs SSH services in tests, with commands run on this machine.
+package sshdtest

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/gangline/gangline/agent"
+	"github.com/gangline/gangline/agent/launch"
+	"github.com/gangline/gangline/agent/sandbox"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// version is set by the release build.
+var version = "dev"
+
+func newCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gangline-agent",
+		Short:         "Runs the pods of a gang in an allocation of a workload manager",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(launchCommand(), serveCommand(), versionCommand())
+	return root
+}
+
+func launchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "launch DIR",
+		Short: "Start an agent in each task of this allocation (the batch script's only command)",
+		Long: `Take the claim of the gang in DIR, start an agent in each task of this
+allocation, and write how it ended to DIR/result.json. The exit code is the
+highest of the pods' or, where agents failed, theirs.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding this program's file: %w", err)
+			}
+			code, err := launch.Run(cmd.Context(), launch.Config{
+				Dir: spool.Dir(args[0]), Self: self, Env: os.Environ(),
+				Stdout: os.Stdout, Stderr: os.Stderr, Logger: newLogger(),
+			})
+			if err == nil && code != 0 {
+				err = exit(code)
+			}
+			return err
+		},
+	}
+}
+
+func serveCommand() *cobra.Command {
+	var task int
+	cmd := &cobra.Command{
+		Use:   "serve DIR",
+		Short: "Serve the slots of one task of the gang in DIR",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			entry := sandbox.Enter()
+			if entry.Ended {
+				return exit(entry.Code)
+			}
+			cfg, err := agent.FromEnvironment(args[0], task, os.Getenv)
+			if err != nil {
+				return err
+			}
+			cfg.PrivateRoot = entry.Unavailable
+			cfg.Logger = newLogger()
+			err = agent.Serve(cmd.Context(), cfg)
+			if errors.Is(err, agent.ErrTerminated) {
+				return exit(128 + unix.SIGTERM)
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&task, "task", -1, "the task's `number`; by default the workload manager's")
+	return cmd
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			go126 := ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				go126 = info.GoVersion
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "gangline-agent", version, go126)
+			return err
+		},
+	}
+}
+
+func newLogger() *slog.Logger { return slog.New(slog.NewJSONHandler(os.Stderr, nil)) }

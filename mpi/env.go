@@ -1,0 +1,72 @@
+package mpi
+
+// Var is one environment variable.
+type Var struct {
+	Name, Value string
+}
+
+// Paths are the files that the launchers are pointed to, as a pod sees them.
+// They hold neither blanks nor colons, which Open MPI would split them at.
+type Paths struct {
+	// RemoteShell is the program that stands in for ssh. It has the same path
+	// in every pod, because Open MPI launches in a tree: remote daemons start
+	// further ones.
+	RemoteShell string
+	// Hostfile and HydraHostfile are empty for a pod that no launcher needs to
+	// leave; then mpirun uses the pod's own cores.
+	Hostfile      string
+	HydraHostfile string
+}
+
+// Env is the environment that makes mpirun and mpiexec start their daemons
+// through the gang's remote shell, on the gang's hosts, whatever their
+// implementation and whatever allocation they run in. The order is fixed.
+//
+// Each generation is set in full. Open MPI 5 hands its launch to PRRTE, which
+// reads PRTE_MCA_* and translates an OMPI_MCA_* of the same framework only where
+// the PRTE_MCA_* is missing: OMPI_MCA_plm=rsh alone would name a component that
+// PRRTE does not have.
+//
+// Pods that share an HPC node share its address, and every launcher takes a
+// host whose name resolves to an address of its own for itself: it would start
+// that pod's ranks in its own pod, without the other's devices. So the launchers
+// are told not to conclude anything from addresses (do_not_resolve) and not to
+// fork in place of a remote start (AUTOFORK; not without a hostfile, where the
+// only host is the HPC node itself, which the remote shell does not know).
+func Env(p Paths) []Var {
+	autofork := "0"
+	if p.HydraHostfile == "" {
+		autofork = ""
+	}
+	all := []Var{
+		// Open MPI up to 4.
+		{"OMPI_MCA_plm", "rsh"},
+		{"OMPI_MCA_plm_rsh_agent", p.RemoteShell},
+		{"OMPI_MCA_orte_default_hostfile", p.Hostfile},
+		{"OMPI_MCA_orte_keep_fqdn_hostnames", "true"},
+		{"OMPI_MCA_opal_if_do_not_resolve", "true"},
+		// Open MPI 5 and later (PRRTE).
+		{"PRTE_MCA_plm", "ssh"},
+		{"PRTE_MCA_plm_ssh_agent", p.RemoteShell},
+		{"PRTE_MCA_prte_default_hostfile", p.Hostfile},
+		{"PRTE_MCA_prte_keep_fqdn_hostnames", "true"},
+		{"PRTE_MCA_prte_do_not_resolve", "true"},
+		// MPICH.
+		{"HYDRA_LAUNCHER", "ssh"},
+		{"HYDRA_LAUNCHER_EXEC", p.RemoteShell},
+		{"HYDRA_LAUNCHER_AUTOFORK", autofork},
+		{"HYDRA_HOST_FILE", p.HydraHostfile},
+		// Intel MPI.
+		{"I_MPI_HYDRA_BOOTSTRAP", "ssh"},
+		{"I_MPI_HYDRA_BOOTSTRAP_EXEC", p.RemoteShell},
+		{"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", autofork},
+		{"I_MPI_HYDRA_HOST_FILE", p.HydraHostfile},
+	}
+	set := all[:0]
+	for _, v := range all {
+		if v.Value != "" {
+			set = append(set, v)
+		}
+	}
+	return set
+}

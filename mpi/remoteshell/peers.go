@@ -1,0 +1,134 @@
+package remoteshell
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Variable names the environment variable that holds the directory of
+// WriteFiles.
+const Variable = "GANGLINE_DIR"
+
+// The files in that directory.
+const (
+	peersFile = "peers.json"
+	keyFile   = "ssh-client-key"
+)
+
+// Peers is the table of a gang's hosts.
+type Peers struct {
+	// HostKey is the host key of every service of the gang (an authorized_keys
+	// line).
+	HostKey string `json:"hostKey"`
+	Hosts   []Peer `json:"hosts"`
+}
+
+// Peer is one pod's SSH service.
+type Peer struct {
+	// Names are all names of the pod, in lower case.
+	Names []string `json:"names"`
+	// Address is an IP address: no resolver is asked.
+	Address string `json:"address"`
+	Port    int    `json:"port"`
+}
+
+// WriteFiles puts what the remote shell needs into a directory: the table of
+// hosts, and the private key that opens their services (OpenSSH PEM), readable by
+// the owner only. Whoever reads meanwhile finds the old or the new files, and
+// never a table without its key.
+func WriteFiles(dir string, p Peers, clientKey []byte) error {
+	table, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding the table of hosts: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the remote shell's directory: %w", err)
+	}
+	if err := replace(filepath.Join(dir, keyFile), clientKey); err != nil {
+		return fmt.Errorf("writing the SSH client key: %w", err)
+	}
+	if err := replace(filepath.Join(dir, peersFile), table); err != nil {
+		return fmt.Errorf("writing the table of hosts: %w", err)
+	}
+	return nil
+}
+
+// replace writes a file as a whole, with mode 0600.
+func replace(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// readPeers reads the table. Where there is none the gang has no hosts.
+func readPeers(dir string) (Peers, error) {
+	if dir == "" {
+		return Peers{}, nil
+	}
+	data, err := os.ReadFile(filepath.Join(dir, peersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Peers{}, nil
+	}
+	if err != nil {
+		return Peers{}, fmt.Errorf("reading the table of hosts: %w", err)
+	}
+	var p Peers
+	if err := json.Unmarshal(data, &p); err != nil {
+		return Peers{}, fmt.Errorf("reading the table of hosts: %w", err)
+	}
+	return p, nil
+}
+
+// find looks a host up by any of its names, or by an address that it shares with
+// no other host.
+func (p Peers) find(host string) (Peer, bool) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "" {
+		return Peer{}, false
+	}
+	var there []Peer
+	for _, peer := range p.Hosts {
+		for _, name := range peer.Names {
+			if name == host {
+				return peer, true
+			}
+		}
+		if peer.Address == host {
+			there = append(there, peer)
+		}
+	}
+	if len(there) == 1 {
+		return there[0], true
+	}
+	return Peer{}, false
+}
+
+// list names the hosts for people, some of many.
+func (p Peers) list() string {
+	const most = 16
+	var names []string
+	for _, peer := range p.Hosts[:min(most, len(p.Hosts))] {
+		if len(peer.Names) > 0 {
+			names = append(names, peer.Names[0])
+		}
+	}
+	out := strings.Join(names, ", ")
+	if more := len(p.Hosts) - most; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package supervisor
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gangline/gangline/test/slurm/internal/plan"
+)
+
+// Lock takes the cluster's lock, or says that a supervisor has it. The lock goes with
+// the process.
+func Lock(p plan.Plan) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(p.LockFile(), os.O_CREATE|os.O_RDWR, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("open the lock: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isCurrent(f) {
+			return f, nil
+		}
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s", ErrRunning, p.Dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take the lock: %w", err)
+		}
+	}
+}
+
+// isCurrent tells whether f is still the file at its path: its last holder may have
+// removed it between our open and our lock.
+func isCurrent(f *os.File) bool {
+	ours, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(ours, there)
+}
+
+// Remove removes a stopped cluster's files, and its folder if nothing else is in it.
+func Remove(dir string) error {
+	if _, err := plan.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := Lock(plan.Plan{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := RemoveFiles(dir); err != nil {
+		return err
+	}
+	if err := os.Remove(lock.Name()); err != nil {
+		return fmt.Errorf("remove the lock: %w", err)
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the cluster's folder: %w", err)
+	}
+	return nil
+}
+
+// ErrRunning says that a supervisor has the cluster's directory.
+var ErrRunning = errors.New("a dev Slurm runs already in this directory")
+
+// RemoveFiles removes what a cluster created in its directory, but not the lock, and
+// refuses when the directory is not a cluster's.
+func RemoveFiles(dir string) error {
+	if _, err := plan.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		for _, name := range plan.Entries() {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && name != lockName {
+				return fmt.Errorf("%s holds %q but is no dev Slurm's directory: nothing removed", dir, name)
+			}
+		}
+		return nil
+	}
+	entries := plan.Entries()
+	for i := len(entries) - 1; i >= 0; i-- { // the plan last: with it the directory is known as ours
+		if entries[i] == lockName {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entries[i])); err != nil {
+			return fmt.Errorf("remove old files: %w", err)
+		}
+	}
+	return nil
+}
+
+const lockName = "lock"
+
+// makeFiles lays out the cluster's directory.
+func makeFiles(p plan.Plan) error {
+	slurm, err := idsOf("slurm")
+	if err != nil {
+		return err
+	}
+	munge, err := idsOf("munge")
+	if err != nil {
+		return err
+	}
+	root, owner := ids{0, 0}, ids{p.UID, p.GID}
+	dirs := []struct {
+		path string
+		ids  ids
+	}{
+		{filepath.Dir(p.SlurmConf()), root},
+		{p.MungeDir(), munge},
+		{p.StateDir(), slurm},
+		{p.SpoolDir(), root},
+		{p.PIDDir(), slurm},
+		{p.LogDir(), slurm},
+		{filepath.Dir(p.GPUDevice(0)), root},
+		{p.SharedDir(), owner},
+		{filepath.Dir(p.NodeFile(plan.Head, "")), root},
+	}
+	for _, name := range append(p.NodeNames(), plan.Head) {
+		dirs = append(dirs, struct {
+			path string
+			ids  ids
+		}{p.NodeFile(name, procDir), root})
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d.path, 0o755); err != nil {
+			return fmt.Errorf("make a folder: %w", err)
+		}
+		if err := os.Chown(d.path, d.ids.uid, d.ids.gid); err != nil {
+			return fmt.Errorf("give a folder to its owner: %w", err)
+		}
+	}
+	return errors.Join(makeKey(p, munge), makeGPUs(p), p.WriteConfig())
+}
+
+func makeKey(p plan.Plan, munge ids) error {
+	key := make([]byte, 128)
+	if _, err := rand.Read(key); err != nil {
+		return fmt.Errorf("make munge's key: %w", err)
+	}
+	path := mungeFile(p, "munge.key")
+	if err := os.WriteFile(path, key, 0o400); err != nil {
+		return fmt.Errorf("write munge's key: %w", err)
+	}
+	if err := os.Chown(path, munge.uid, munge.gid); err != nil {
+		return fmt.Errorf("give munge its key: %w", err)
+	}
+	return nil
+}
+
+// makeGPUs makes device files that behave like /dev/null.
+func makeGPUs(p plan.Plan) error {
+	for i := range p.GPUs {
+		path := p.GPUDevice(i)
+		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+			return fmt.Errorf("make a GPU's device file: %w", err)
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			return fmt.Errorf("open a GPU's device file to all: %w", err)
+		}
+	}
+	return nil
+}
+
+type ids struct{ uid, gid int }
+
+// idsOf finds a system user that Debian's packages create.
+func idsOf(name string) (ids, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return ids{}, fmt.Errorf("find user %s: %w", name, err)
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return ids{}, fmt.Errorf("uid of %s: %w", name, err)
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return ids{}, fmt.Errorf("gid of %s: %w", name, err)
+	}
+	return ids{uid, gid}, nil
+}
+
+func mungeFile(p plan.Plan, name string) string { return filepath.Join(p.MungeDir(), name) }
