@@ -44,7 +44,7 @@ func Env(p Paths) []Var {
 		{"OMPI_MCA_plm_rsh_agent", p.RemoteShell},
 		{"OMPI_MCA_orte_default_hostfile", p.Hostfile},
 		{"OMPI_MCA_orte_keep_fqdn_hostnames", "true"},
-		{"OMPI_MCA_opal_if_do_not_resolve", "true"},
+		{"OMPI_MCA_if_base_do_not_resolve", "true"},
 		// Open MPI 5 and later (PRRTE).
 		{"PRTE_MCA_plm", "ssh"},
 		{"PRTE_MCA_plm_ssh_agent", p.RemoteShell},

@@ -70,7 +70,9 @@ func (s *state) observe(p *podState) {
 	}
 	if report.Pod != nil && report.Pod.UID == string(p.uid()) {
 		p.observed = report.Pod
-		p.over = report.Pod.Done
+		// What was interrupted is told when the allocation has ended: only then
+		// is it known why.
+		p.over = report.Pod.Done && !report.Pod.Interrupted
 	}
 }
 
@@ -109,9 +111,6 @@ func (s *state) stops() {
 		if p.deleting() {
 			p.stop = true
 			p.grace = ptr.Deref(p.pod.DeletionGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-		}
-		if p.stop && !p.over && p.observed != nil && p.observed.Done {
-			p.over = true
 		}
 	}
 }

@@ -153,13 +153,16 @@ func TestRelease(t *testing.T) {
 			prepare: func(c *scene) {
 				c.started(deleted(c.worker(0), 30), 0)
 				c.s.owner.gone = true
-			}, after: time.Hour, want: false,
+			}, after: 30 * time.Second, want: false,
 		},
 		"not at once when the owner may restart": {
 			prepare: func(*scene) {}, want: false,
 		},
 		"after the grace period": {
 			prepare: func(*scene) {}, after: 3 * time.Minute, want: true,
+		},
+		"when an agent does not stop a pod long after its time": {
+			prepare: func(c *scene) { c.started(deleted(c.worker(0), 30), 0) }, after: 2 * time.Minute, want: true,
 		},
 		"at once when the owner is gone":      {prepare: func(c *scene) { c.s.owner.gone = true }, want: true},
 		"at once when the owner is suspended": {prepare: func(c *scene) { c.s.owner.suspended = true }, want: true},
@@ -281,6 +284,21 @@ func TestTheEndOfAnAllocation(t *testing.T) {
 			assert.Equal(t, wellknown.ReasonNodeFailure, p.ending.Reason)
 		})
 	}
+}
+
+func TestAnInterruptedPodWaitsForTheWorkloadManagersWord(t *testing.T) {
+	c := newScene(t)
+	c.allocated(wlm.PhaseRunning)
+	p := c.worker(0)
+	c.finished(p, 0, 143)
+	c.s.reports[0].Pod.Interrupted = true
+	c.decide()
+	assert.False(t, p.over, "the job still runs as far as anybody knows")
+	c.s.job.Phase, c.s.job.Outcome = wlm.PhaseEnded, wlm.OutcomeTimeout
+	c.decide()
+	c.after(settle)
+	assert.True(t, p.over)
+	assert.Equal(t, wellknown.ReasonDeadline, p.ending.Reason)
 }
 
 func TestAJobThatNobodyKnowsAnyMoreIsLostAfterSeveralListings(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,12 +46,18 @@ type Reconciler struct {
 	node     func() *corev1.Node
 
 	enqueue func(Request)
+
+	recovering sync.Mutex
+	recovered  bool
 }
 
 var _ reconcile.TypedReconciler[Request] = (*Reconciler)(nil)
 
 // Reconcile brings one gang nearer to what is wanted of it.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
+	if err := r.recover(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	if req.Gang == "" {
 		return reconcile.Result{}, r.assign(ctx, req.Pod)
 	}
@@ -66,6 +73,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 		return reconcile.Result{}, fmt.Errorf("gang %s: %w", req.Gang, err)
 	}
 	return reconcile.Result{RequeueAfter: s.recheck}, nil
+}
+
+// recover finds the gangs of all pods that were there when this process
+// started. Before that no gang may be looked at: one whose pods are not known
+// yet would look abandoned.
+func (r *Reconciler) recover(ctx context.Context) error {
+	r.recovering.Lock()
+	defer r.recovering.Unlock()
+	if r.recovered {
+		return nil
+	}
+	pods := &corev1.PodList{}
+	if err := r.client.List(ctx, pods); err != nil {
+		return fmt.Errorf("listing the node's pods: %w", err)
+	}
+	for i := range pods.Items {
+		m, err := r.owners.resolve(ctx, &pods.Items[i])
+		if err != nil {
+			return err
+		}
+		r.enqueue(Request{Gang: m.key})
+	}
+	r.recovered = true
+	return nil
 }
 
 // assign finds a new pod's gang and has that looked at.

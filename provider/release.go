@@ -112,7 +112,7 @@ func (s *state) release(grace time.Duration) (give bool) {
 	if a == nil || !a.live() || s.ending != nil {
 		return false
 	}
-	if a.gang.Release {
+	if a.gang.Release || s.stuck() {
 		return true
 	}
 	for _, p := range s.pods {
@@ -133,6 +133,28 @@ func (s *state) release(grace time.Duration) (give bool) {
 		s.within(left)
 	}
 	return left <= 0
+}
+
+// stuckAfter is how long after the end of its grace period a pod may still be
+// stopping before its agent counts as dead.
+const stuckAfter = time.Minute
+
+// stuck tells that an agent does not stop a pod that should be gone by now.
+// Then the whole allocation is given back: its end is the workload manager's
+// to see to, and to confirm.
+func (s *state) stuck() bool {
+	for _, p := range s.pods {
+		if !p.started || p.over || !p.deleting() || terminal(p.pod) {
+			continue
+		}
+		// The deletion's time includes the grace period.
+		left := p.pod.DeletionTimestamp.Add(stuckAfter).Sub(s.now)
+		if left <= 0 {
+			return true
+		}
+		s.within(left)
+	}
+	return false
 }
 
 // refills tells whether the owner may bring new pods into the slots. A gang

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	criapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	crilogs "k8s.io/cri-client/pkg/logs"
@@ -51,9 +51,8 @@ type httpError struct {
 func (e *httpError) Error() string { return e.message }
 
 func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
-	options := &corev1.PodLogOptions{}
-	query := r.URL.Query()
-	if err := clientscheme.ParameterCodec.DecodeParameters(query, corev1.SchemeGroupVersion, options); err != nil {
+	options, err := logOptions(r.URL.Query())
+	if err != nil {
 		return &httpError{http.StatusBadRequest, fmt.Sprintf("reading the log's options: %v", err)}
 	}
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("pod")}
@@ -84,6 +83,42 @@ func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("reading the log of container %s: %w", container, err)
 	}
 	return nil
+}
+
+// logOptions reads what kube-apiserver asks for (corev1.PodLogOptions as a
+// query).
+func logOptions(query url.Values) (*corev1.PodLogOptions, error) {
+	o := &corev1.PodLogOptions{}
+	var errs []error
+	flag := func(name string, to *bool) {
+		if value := query.Get(name); value != "" {
+			parsed, err := strconv.ParseBool(value)
+			*to = parsed
+			errs = append(errs, err)
+		}
+	}
+	number := func(name string, to **int64) {
+		if value := query.Get(name); value != "" {
+			parsed, err := strconv.ParseInt(value, 10, 64)
+			if err == nil && parsed < 0 {
+				err = fmt.Errorf("%s must not be negative", name)
+			}
+			*to = &parsed
+			errs = append(errs, err)
+		}
+	}
+	flag("follow", &o.Follow)
+	flag("previous", &o.Previous)
+	flag("timestamps", &o.Timestamps)
+	number("tailLines", &o.TailLines)
+	number("limitBytes", &o.LimitBytes)
+	number("sinceSeconds", &o.SinceSeconds)
+	if value := query.Get("sinceTime"); value != "" {
+		parsed, err := time.Parse(time.RFC3339, value)
+		o.SinceTime = &metav1.Time{Time: parsed}
+		errs = append(errs, err)
+	}
+	return o, errors.Join(errs...)
 }
 
 func since(o *corev1.PodLogOptions) time.Time {

@@ -74,6 +74,10 @@ type PodStatus struct {
 	Containers     []corev1.ContainerStatus `json:"containers"`
 	// Done tells that nothing of the pod runs any more nor will be started.
 	Done bool `json:"done,omitempty"`
+	// Interrupted tells that the pod was ended because the agent itself was told
+	// to end, by the workload manager and not by the node. Why is for the
+	// workload manager to say: a time limit, a preemption, another node's failure.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Reason and Message explain a pod that failed as a whole, before or
 	// beside its containers.
 	Reason  string `json:"reason,omitempty"`
