@@ -157,17 +157,6 @@ func (a *allocation) loadSlot(k int) error {
 	return nil
 }
 
-// statuses reads the status of every slot from the spool itself.
-func (a *allocation) statuses() ([]spool.Status, error) {
-	statuses := make([]spool.Status, len(a.gang.Slots))
-	for k := range statuses {
-		if _, err := spool.Read(a.dir.Status(k), &statuses[k]); err != nil {
-			return nil, err
-		}
-	}
-	return statuses, nil
-}
-
 func roleOf(s spool.Slot) translate.Role {
 	return translate.Role{Group: s.Group, Job: s.Job, Index: s.Index}
 }

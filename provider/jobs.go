@@ -12,16 +12,15 @@ import (
 )
 
 // jobTable is the workload manager's last listing. One query per interval
-// fills it, however many gangs there are. A failed query changes nothing in it
-// but the error.
+// fills it, however many gangs there are. A failed query changes nothing in it.
 type jobTable struct {
 	manager  wlm.Manager
 	interval time.Duration
+	said     string // the last error that was logged; only run uses it
 
 	mu     sync.Mutex
 	byName map[string][]wlm.Job
 	at     time.Time // when the query began whose answer this is
-	err    error
 }
 
 // run queries until the context ends. After each query it calls listed, with
@@ -34,9 +33,7 @@ func (t *jobTable) run(ctx context.Context, listed func(changed []string, err er
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "the workload manager did not answer; nothing is changed until it does")
-		}
+		t.tell(ctx, err)
 		listed(changed, err)
 		select {
 		case <-ctx.Done():
@@ -46,15 +43,33 @@ func (t *jobTable) run(ctx context.Context, listed func(changed []string, err er
 	}
 }
 
+// tell logs when the workload manager falls silent, when it does so in other
+// words, and when it answers again; not at each query in between.
+func (t *jobTable) tell(ctx context.Context, err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if said == t.said {
+		return
+	}
+	t.said = said
+	log := logr.FromContextOrDiscard(ctx)
+	if err != nil {
+		log.Error(err, "the workload manager did not answer; nothing is changed until it does")
+		return
+	}
+	log.Info("the workload manager answers again")
+}
+
 func (t *jobTable) refresh(ctx context.Context) (changed []string, err error) {
 	at := time.Now()
 	jobs, err := t.manager.List(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.err = err
 	if err != nil {
 		return nil, err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	byName := make(map[string][]wlm.Job, len(jobs))
 	for _, j := range jobs {
 		byName[j.Name] = append(byName[j.Name], j)
@@ -79,11 +94,4 @@ func (t *jobTable) named(name string) ([]wlm.Job, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byName[name], t.at
-}
-
-// health is the last query's error.
-func (t *jobTable) health() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
 }
