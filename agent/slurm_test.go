@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"os"
@@ -76,7 +77,12 @@ func (w *slurmWorld) submit(groups ...translate.TaskGroup) string {
 
 func (w *slurmWorld) ended(job string) slurm.Job {
 	w.t.Helper()
-	j, err := w.cluster.WaitJob(w.t.Context(), job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	if w.gang.Groups > 1 {
+		job += "+0" // as squeue names the leader
+	}
+	j, err := w.cluster.WaitJob(ctx, job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 	data, _ := os.ReadFile(filepath.Join(string(w.dir), "job.log"))
 	require.NoError(w.t, err, "%s", data)
 	w.t.Logf("job %s:\n%s", job, data)
@@ -162,7 +168,10 @@ func TestUnderSlurm(t *testing.T) {
 		w.publishNames()
 		w.run(0, w.orders("p", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"))
 		w.waitLog(0, "p", "ready")
-		_, err := c.Output(t.Context(), w.agentStatus(1).Node, "sh", "-c", "pkill -KILL -f 'gangline-agent serve'")
+		w.run(1, w.orders("q", "echo $PPID; exec sleep 1000"))
+		w.waitLog(1, "q", "stdout")
+		agent := strings.TrimSpace(w.log(1, "q", "main", 0, "stdout"))
+		_, err := c.Output(t.Context(), w.agentStatus(1).Node, "kill", "-KILL", agent)
 		require.NoError(t, err)
 		assert.Equal(t, "FAILED", w.ended(job).State)
 		assert.Equal(t, 7, exitCode(t, w.done(0, "p")))

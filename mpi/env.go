@@ -18,21 +18,29 @@ type Paths struct {
 	HydraHostfile string
 }
 
+// foreign are the allocators of Open MPI and PRRTE that read a workload manager's
+// variables; a name that a version does not know is no error in a list of
+// exclusions. Without them the hostfile alone says what there is.
+const foreign = "^slurm,tm,pbs,lsf,gridengine,alps,loadleveler,flux"
+
 // Env is the environment that makes mpirun and mpiexec start their daemons
 // through the gang's remote shell, on the gang's hosts, whatever their
-// implementation and whatever allocation they run in. The order is fixed.
+// implementation and whatever job they run in. The order is fixed.
 //
 // Each generation is set in full. Open MPI 5 hands its launch to PRRTE, which
-// reads PRTE_MCA_* and translates an OMPI_MCA_* of the same framework only where
-// the PRTE_MCA_* is missing: OMPI_MCA_plm=rsh alone would name a component that
-// PRRTE does not have.
+// reads PRTE_MCA_*; of OMPI_MCA_* it takes what it likes, and without the
+// default hostfile it runs on one host without a word.
+//
+// The allocators go together with plm: where SLURM_* variables are left in the
+// environment, one without the other reaches for the job's nodes by name.
 //
 // Pods that share an HPC node share its address, and every launcher takes a
 // host whose name resolves to an address of its own for itself: it would start
-// that pod's ranks in its own pod, without the other's devices. So the launchers
-// are told not to conclude anything from addresses (do_not_resolve) and not to
-// fork in place of a remote start (AUTOFORK; not without a hostfile, where the
-// only host is the HPC node itself, which the remote shell does not know).
+// that pod's ranks in its own pod, without the other's devices, or count the two
+// as one. So the launchers are told not to conclude anything from addresses
+// (do_not_resolve) and not to fork in place of a remote start (AUTOFORK; not
+// without a hostfile, where the only host is the HPC node itself, which the
+// remote shell does not know).
 func Env(p Paths) []Var {
 	autofork := "0"
 	if p.HydraHostfile == "" {
@@ -41,12 +49,14 @@ func Env(p Paths) []Var {
 	all := []Var{
 		// Open MPI up to 4.
 		{"OMPI_MCA_plm", "rsh"},
+		{"OMPI_MCA_ras", foreign},
 		{"OMPI_MCA_plm_rsh_agent", p.RemoteShell},
 		{"OMPI_MCA_orte_default_hostfile", p.Hostfile},
 		{"OMPI_MCA_orte_keep_fqdn_hostnames", "true"},
 		{"OMPI_MCA_if_base_do_not_resolve", "true"},
 		// Open MPI 5 and later (PRRTE).
 		{"PRTE_MCA_plm", "ssh"},
+		{"PRTE_MCA_ras", foreign},
 		{"PRTE_MCA_plm_ssh_agent", p.RemoteShell},
 		{"PRTE_MCA_prte_default_hostfile", p.Hostfile},
 		{"PRTE_MCA_prte_keep_fqdn_hostnames", "true"},

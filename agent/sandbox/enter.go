@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"syscall"
@@ -47,6 +48,8 @@ func Enter() Entry {
 	case modeOff:
 		return Entry{Unavailable: ErrOff}
 	case modeEntered:
+		// Or ps would call it "exe", from the path by which it was started.
+		_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0)
 		return Entry{}
 	}
 	// The second process gets a SIGTERM when the thread that started it ends.

@@ -3,6 +3,7 @@ package sshd
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 
 	"golang.org/x/crypto/ssh"
@@ -138,16 +139,16 @@ func (n *session) start(ctx context.Context) {
 // the signal's number. Whoever has gone gets nothing, so errors are not looked at.
 func (n *session) finish(exitStatus int, err error) {
 	defer n.channel.Close()
-	_ = n.channel.CloseWrite()
+	request, payload := "exit-status", ssh.Marshal(sshclient.ExitStatus{Status: uint32(exitStatus)})
 	switch {
-	case err == nil:
-		_, _ = n.channel.SendRequest("exit-status", false, ssh.Marshal(sshclient.ExitStatus{Status: uint32(exitStatus)}))
-	case n.own:
-		_, _ = n.channel.SendRequest(sshclient.RequestError, false, ssh.Marshal(sshclient.Text{Value: err.Error()}))
-	default:
-		_, _ = n.channel.Stderr().Write([]byte("gangline: " + err.Error() + "\n"))
-		_, _ = n.channel.SendRequest("exit-status", false, ssh.Marshal(sshclient.ExitStatus{Status: exitUnstarted}))
+	case err != nil && n.own:
+		request, payload = sshclient.RequestError, ssh.Marshal(sshclient.Text{Value: err.Error()})
+	case err != nil:
+		_, _ = io.WriteString(n.channel.Stderr(), "gangline: "+err.Error()+"\n")
+		payload = ssh.Marshal(sshclient.ExitStatus{Status: exitUnstarted})
 	}
+	_ = n.channel.CloseWrite()
+	_, _ = n.channel.SendRequest(request, false, payload)
 }
 
 // resized keeps the newest size only.

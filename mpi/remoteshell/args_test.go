@@ -1,6 +1,7 @@
 package remoteshell
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -151,4 +152,17 @@ func TestEnv(t *testing.T) {
 	got := c.env([]string{"A=ours", "B=b", "LC_ALL=C", "LANG=de", "SECRET=x"})
 	assert.Equal(t, []string{"A=set", "B=b", "LC_ALL=C"}, got)
 	assert.Empty(t, commandLine{}.env([]string{"A=ours"}), "nothing is sent unasked")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{"-x h c", "-o ConnectTimeout=1h h", "-oSetEnv=A=\"b c\" h", "ssh://u@[::1]:2/ c", "-tt -- h -n", "-p"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, " ")
+		c, err := parse(args)
+		if err == nil && c.command != "" {
+			assert.True(t, strings.HasSuffix(line, c.command), "a command reaches the other side as it came")
+		}
+	})
 }

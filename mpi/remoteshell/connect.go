@@ -14,16 +14,20 @@ import (
 	"github.com/gangline/gangline/mpi/sshclient"
 )
 
-// The waits between tries, and when the user is told that we wait.
 const (
+	// tryTimeout bounds one try: an address that swallows packets may be an old
+	// one.
+	tryTimeout = 10 * time.Second
+	// The waits between tries.
 	firstPause = 50 * time.Millisecond
 	longPause  = time.Second
-	patience   = 5 * time.Second
+	// patience is how long we wait before we say so.
+	patience = 5 * time.Second
 )
 
 // connect connects to the host. It tries again while the host does not listen
-// yet, and reads the table anew each time: an agent that was restarted has
-// another port.
+// yet, and reads the table anew for that: an agent that was restarted has another
+// port.
 func (s shell) connect(ctx context.Context) (*sshclient.Client, error) {
 	timeout := s.timeout
 	if timeout == 0 {
@@ -31,10 +35,11 @@ func (s shell) connect(ctx context.Context) (*sshclient.Client, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	started, told := time.Now(), false
-	pause := firstPause
+	tell := time.AfterFunc(patience, func() { s.say("ssh: still waiting for %s to listen", s.host) })
+	defer tell.Stop()
+	pause, peers := firstPause, s.peers
 	for {
-		client, err := s.try(bounded)
+		client, err := s.try(bounded, peers)
 		if err == nil || ctx.Err() != nil || !transient(err) {
 			return client, err
 		}
@@ -46,19 +51,16 @@ func (s shell) connect(ctx context.Context) (*sshclient.Client, error) {
 		case <-bounded.Done():
 			return nil, fmt.Errorf("no connection within %s: %w", timeout, err)
 		}
-		if !told && time.Since(started) >= patience {
-			told = true
-			s.say("ssh: still waiting for %s: %v", s.host, err)
-		}
 		pause = min(2*pause, longPause)
+		if peers, err = readPeers(s.dir); err != nil {
+			return nil, err
+		}
 	}
 }
 
-func (s shell) try(ctx context.Context) (*sshclient.Client, error) {
-	peers, err := readPeers(s.dir)
-	if err != nil {
-		return nil, err
-	}
+func (s shell) try(ctx context.Context, peers Peers) (*sshclient.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
 	peer, ok := peers.find(s.host)
 	if !ok {
 		return nil, errors.New("the host has left the gang")

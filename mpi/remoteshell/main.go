@@ -25,6 +25,7 @@ const (
 type shell struct {
 	commandLine
 	dir            string
+	peers          Peers
 	term           string
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -54,7 +55,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		fmt.Fprintln(stderr, "ssh:", unknown(c.host, env(Variable), peers, err))
 		return exitFailure
 	}
-	s := shell{commandLine: c, dir: env(Variable), term: env("TERM"), stdin: stdin, stdout: stdout, stderr: stderr, log: stderr}
+	s := shell{commandLine: c, dir: env(Variable), peers: peers, term: env("TERM"), stdin: stdin, stdout: stdout, stderr: stderr, log: stderr}
 	if c.logFile != "" {
 		log, err := os.OpenFile(c.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {

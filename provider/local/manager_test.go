@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,11 +87,11 @@ func (c *cluster) start(t *testing.T, change ...func(*Manager)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
-	c.stop = func() {
+	c.stop = sync.OnceFunc(func() {
 		cancel()
 		assert.NoError(t, <-ended)
 		assert.NoError(t, m.Close())
-	}
+	})
 }
 
 func (c *cluster) request(t *testing.T, name string, groups ...translate.TaskGroup) translate.Request {

@@ -88,14 +88,18 @@ func TestAnExitThatNobodySawIsStillKnown(t *testing.T) {
 	c.stop()
 	write(t, good, "release", "")
 	write(t, bad, "exit.0", "7")
-	for _, id := range []string{goodID, badID} {
-		exit := filepath.Join(c.cfg.StateDir, "jobs", id, "0.exit")
-		require.Eventually(t, func() bool { _, err := os.Stat(exit); return err == nil }, 5*time.Second, 5*time.Millisecond)
-	}
+	waitForExit(t, c, goodID, "0")
+	waitForExit(t, c, badID, "0")
 	c.start(t)
 	assert.Equal(t, wlm.OutcomeCompleted, c.waitFor(t, goodID, wlm.PhaseEnded).Outcome)
 	assert.Contains(t, c.waitFor(t, badID, wlm.PhaseEnded).Reason, "status 7")
 	assert.Equal(t, 7, result(t, bad).ExitCode)
+}
+
+func waitForExit(t *testing.T, c *cluster, id, task string) {
+	t.Helper()
+	exit := filepath.Join(c.cfg.StateDir, "jobs", id, task+".exit")
+	require.Eventually(t, func() bool { _, err := os.Stat(exit); return err == nil }, 5*time.Second, 5*time.Millisecond)
 }
 
 func TestACancellationOutlivesItsManager(t *testing.T) {
@@ -149,9 +153,12 @@ func TestARestartOfTheMachineEndsWhatRan(t *testing.T) {
 	assert.NotZero(t, result(t, ran).ExitCode)
 	c.waitFor(t, queuedID, wlm.PhaseRunning)
 	env(t, queued, 0)
-	write(t, ran, "release", "") // its processes are there, for the machine was not really restarted
 	write(t, queued, "release", "")
 	c.waitFor(t, queuedID, wlm.PhaseEnded)
+	write(t, ran, "release", "") // its processes are there, for the machine was not really restarted
+	for _, task := range []string{"0", "1"} {
+		waitForExit(t, c, ranID, task)
+	}
 }
 
 func TestAClaimOfTheSameNumberFromAnotherStateIsAnothers(t *testing.T) {

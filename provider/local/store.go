@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -19,6 +20,10 @@ type store struct {
 	lock *os.File
 }
 
+// patience is how long a lock may stay behind its owner: a manager can die while
+// it starts a process, which lets go of the lock only a moment later.
+const patience = 2 * time.Second
+
 // openStore takes the directory, or fails if another manager has it.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "jobs"), 0o700); err != nil {
@@ -28,13 +33,19 @@ func openStore(dir string) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the state directory's lock: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	for deadline := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return &store{dir: dir, lock: lock}, nil
+		}
+		if errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(deadline) {
+			continue
+		}
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = errors.New("another manager is at work there; end it first")
 		}
 		return nil, errors.Join(fmt.Errorf("taking the state directory %s: %w", dir, err), lock.Close())
 	}
-	return &store{dir: dir, lock: lock}, nil
 }
 
 func (s *store) close() error { return s.lock.Close() }

@@ -11,11 +11,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gangline/gangline/test/harness"
 )
@@ -41,6 +45,7 @@ type bench struct {
 	rounds int
 	root   string
 	env    *harness.Environment
+	pods   typedcorev1.PodInterface
 }
 
 // tasks and the rest are the shape: one pod or task a node.
@@ -65,6 +70,15 @@ func (b *bench) run(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(dir))
 	}()
+	config, err := clientcmd.BuildConfigFromFlags("", b.env.ControlPlane.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	b.pods = clientset.CoreV1().Pods(metav1.NamespaceDefault)
 	var bare, gang, ratio []float64
 	for round := range b.rounds + 1 {
 		one, err := b.bareSlurm(ctx, round)
@@ -140,23 +154,32 @@ spec:
               command: [sleep, "3"]
               resources: {requests: {cpu: "%d", memory: 256Mi}, limits: {nvidia.com/gpu: "%d"}}
 `, name, tasks, tasks, cpus, gpus)
+	pods, err := b.pods.Watch(ctx, metav1.ListOptions{LabelSelector: "jobset.sigs.k8s.io/jobset-name=" + name})
+	if err != nil {
+		return 0, fmt.Errorf("watching the pods: %w", err)
+	}
+	defer pods.Stop()
 	began := time.Now()
 	if _, err := b.env.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
 		return 0, err
 	}
-	err := poll(ctx, func() (bool, error) {
-		phases, err := b.env.Kubectl(ctx, "", "get", "pods", "-l", "jobset.sigs.k8s.io/jobset-name="+name, "-o", "jsonpath={.items[*].status.phase}")
-		return strings.Count(phases, "Running") == tasks, err
-	})
-	took := time.Since(began).Seconds()
-	if err != nil {
-		return 0, fmt.Errorf("waiting for the pods: %w", err)
+	running := map[string]bool{}
+	for event := range pods.ResultChan() {
+		if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning {
+			running[pod.Name] = true
+		}
+		if len(running) == tasks {
+			break
+		}
 	}
-	err = poll(ctx, func() (bool, error) {
+	took := time.Since(began).Seconds()
+	if len(running) < tasks {
+		return 0, errors.New("the watch of the pods ended before all of them ran")
+	}
+	return took, poll(ctx, func() (bool, error) {
 		jobs, err := b.env.Slurm.Run(ctx, "squeue", "-h", "-t", "pending,running,completing")
 		return jobs == "", err
 	})
-	return took, err
 }
 
 // poll asks until the answer is yes.

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,11 +43,9 @@ func (c *Cluster) Exec(ctx context.Context, node string, opts ExecOptions, argv 
 	if err != nil {
 		return err
 	}
-	as := account{name: "root", home: "/root"}
-	if opts.User != "" {
-		if as, err = lookUp(opts.User); err != nil {
-			return err
-		}
+	as, err := lookUp(cmp.Or(opts.User, "root"))
+	if err != nil {
+		return err
 	}
 	path := argv[0]
 	if !strings.Contains(path, "/") { // a path is meant as the node sees it

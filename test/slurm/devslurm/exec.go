@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +23,12 @@ func newExec(t *target) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Ctrl-C reaches the command by itself, through the terminal; a shell shall survive it.
+			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), syscall.SIGTERM)
+			defer stop()
 			// The real files, not copies: a shell then has the terminal.
 			opts.Stdin, opts.Stdout, opts.Stderr = os.Stdin, os.Stdout, os.Stderr
-			return c.Exec(cmd.Context(), args[0], opts, args[1:]...)
+			return c.Exec(ctx, args[0], opts, args[1:]...)
 		},
 	}
 	cmd.Flags().StringVar(&opts.User, "user", "", "user to run as (default root)")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -21,6 +22,9 @@ func newUp(t *target) *cobra.Command {
 			cfg.Name, cfg.Dir, cfg.Progress = t.name, t.dir, cmd.ErrOrStderr()
 			if cfg.GPUs = gpus; gpus == 0 {
 				cfg.GPUs = slurm.NoGPUs
+			}
+			if cfg.Nodes == 0 || cfg.CPUs == 0 || cfg.MemoryMB == 0 { // would mean the default
+				return errors.New("--nodes, --cpus and --memory-mb must be at least 1")
 			}
 			c, err := slurm.Start(cmd.Context(), cfg)
 			if err != nil {

@@ -5,13 +5,17 @@ import (
 	"path/filepath"
 )
 
-const planFile = "cluster.json"
+const (
+	planFile = "cluster.json"
+	// DraftFile is the plan while it is being written.
+	DraftFile = planFile + ".new"
+)
 
 // Entries are the names that a cluster creates in its directory; nothing else
 // in it is ever removed.
 func Entries() []string {
 	return []string{
-		planFile, "lock", "control.sock", "etc", "munge", "state", "spool", "pid", "log", "dev", "nodes", "shared",
+		planFile, DraftFile, "lock", "control.sock", "etc", "munge", "state", "spool", "pid", "log", "dev", "nodes", "shared",
 	}
 }
 
@@ -31,10 +35,10 @@ func (p Plan) ControlSocket() string { return p.path("control.sock") }
 // SlurmConf is the only setting that Slurm's commands need.
 func (p Plan) SlurmConf() string { return p.path("etc", "slurm.conf") }
 
-// HostsFile and ResolvFile are what nodes see as /etc/hosts and /etc/resolv.conf.
+// HostsFile is what nodes see as /etc/hosts.
 func (p Plan) HostsFile() string { return p.path("etc", "hosts") }
 
-// ResolvFile names a resolver that refuses at once.
+// ResolvFile is what nodes see as /etc/resolv.conf.
 func (p Plan) ResolvFile() string { return p.path("etc", "resolv.conf") }
 
 // EtcFile is a file beside slurm.conf.
@@ -46,7 +50,7 @@ func (p Plan) MungeDir() string { return p.path("munge") }
 // MungeSocket is how every daemon and command authenticates.
 func (p Plan) MungeSocket() string { return p.path("munge", "munge.sock") }
 
-// StateDir and PIDDir belong to slurmctld.
+// StateDir is where slurmctld saves its state.
 func (p Plan) StateDir() string { return p.path("state") }
 
 // PIDDir holds the daemons' pid files.

@@ -55,13 +55,17 @@ func (p Plan) NodeNumber(name string) int {
 	return 0
 }
 
-// Save writes the plan into the cluster's directory.
+// Save writes the plan into the cluster's directory, whole or not at all.
 func (p Plan) Save() error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the plan: %w", err)
 	}
-	if err := os.WriteFile(p.PlanFile(), append(data, '\n'), 0o644); err != nil {
+	draft := p.path(DraftFile)
+	if err := os.WriteFile(draft, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	if err := os.Rename(draft, p.PlanFile()); err != nil {
 		return fmt.Errorf("save the plan: %w", err)
 	}
 	return nil

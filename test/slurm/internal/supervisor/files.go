@@ -76,13 +76,8 @@ var ErrRunning = errors.New("a dev Slurm runs already in this directory")
 // RemoveFiles removes what a cluster created in its directory, but not the lock, and
 // refuses when the directory is not a cluster's.
 func RemoveFiles(dir string) error {
-	if _, err := plan.Load(dir); errors.Is(err, fs.ErrNotExist) {
-		for _, name := range plan.Entries() {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && name != lockName {
-				return fmt.Errorf("%s holds %q but is no dev Slurm's directory: nothing removed", dir, name)
-			}
-		}
-		return nil
+	if err := checkOurs(dir); err != nil {
+		return err
 	}
 	entries := plan.Entries()
 	for i := len(entries) - 1; i >= 0; i-- { // the plan last: with it the directory is known as ours
@@ -91,6 +86,26 @@ func RemoveFiles(dir string) error {
 		}
 		if err := os.RemoveAll(filepath.Join(dir, entries[i])); err != nil {
 			return fmt.Errorf("remove old files: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkOurs fails when dir has files of the names that a cluster uses, but is no cluster's.
+func checkOurs(dir string) error {
+	p, err := plan.Load(dir)
+	if err == nil && p.Dir == dir {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range plan.Entries() {
+		if name == lockName || name == plan.DraftFile {
+			continue // all that a supervisor killed at its very start may have left
+		}
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s holds %q but is no dev Slurm's directory: nothing removed", dir, name)
 		}
 	}
 	return nil

@@ -139,6 +139,9 @@ func (s *supervisor) prepare() error {
 	if err := os.MkdirAll(s.plan.Dir, 0o755); err != nil {
 		return fmt.Errorf("make the cluster's folder: %w", err)
 	}
+	if err := checkOurs(s.plan.Dir); err != nil {
+		return err // before a lock is left in somebody's folder
+	}
 	var err error
 	if s.lock, err = Lock(s.plan); err != nil {
 		return err

@@ -1,0 +1,224 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+func TestSrunArgs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		env           map[string]string
+		tasks, groups int
+	}{
+		"plain": {env: map[string]string{}, tasks: 4, groups: 1},
+		"cpus-and-gpus": {
+			env: map[string]string{"SLURM_NTASKS": "4", "SLURM_CPUS_PER_TASK": "8", "SLURM_GPUS_PER_TASK": "2"}, tasks: 4, groups: 1},
+		"heterogeneous": {
+			env: map[string]string{
+				"SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "9", // the first component's, which must not be taken
+				"SLURM_NTASKS_HET_GROUP_0": "2", "SLURM_CPUS_PER_TASK_HET_GROUP_0": "8", "SLURM_GPUS_PER_TASK_HET_GROUP_0": "4",
+				"SLURM_NTASKS_HET_GROUP_1": "3", "SLURM_CPUS_PER_TASK_HET_GROUP_1": "1",
+			}, tasks: 5, groups: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := srunArgs(func(n string) string { return tc.env[n] }, tc.tasks, tc.groups, "/opt/gangline-agent", "/spool/gangs/pi-1")
+			want, err := os.ReadFile(filepath.Join("testdata", name+".srun"))
+			require.NoError(t, err)
+			assert.Equal(t, string(want), strings.Join(args, "\n")+"\n")
+		})
+	}
+}
+
+// ended is a container that ended.
+func ended(name string, code int32) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}
+}
+
+func waiting(name string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
+}
+
+func TestOutcome(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ran := func(containers ...corev1.ContainerStatus) spool.PodStatus {
+		return spool.PodStatus{Started: now, Containers: containers, Done: true}
+	}
+	for sentence, tc := range map[string]struct {
+		agents  int
+		pods    []lastPod
+		code    int
+		message string
+	}{
+		"nothing ran":   {},
+		"all succeeded": {pods: []lastPod{{status: ran(ended("main", 0))}}},
+		"the highest code counts": {
+			pods: []lastPod{{slot: 0, status: ran(ended("a", 2), ended("b", 0))}, {slot: 1, status: ran(ended("a", 7))}, {slot: 2, status: ran(ended("a", 3))}},
+			code: 7, message: `slot 1: container "a" ended with exit code 7`},
+		"agents that failed have the last word": {
+			agents: 1, pods: []lastPod{{status: ran(ended("a", 7))}}, code: 1, message: "the agents ended with exit code 1"},
+		"a worker that was stopped has not failed": {
+			pods: []lastPod{{status: ran(ended("a", 0))}, {slot: 1, status: ran(ended("a", 143)), stopped: true}, {slot: 2, status: ran(ended("a", 137)), stopped: true}}},
+		"a worker that failed before it was stopped has": {
+			pods: []lastPod{{slot: 1, status: ran(ended("a", 3)), stopped: true}}, code: 3, message: `slot 1: container "a" ended with exit code 3`},
+		"a signal that nobody of us sent is a failure": {
+			pods: []lastPod{{status: ran(ended("a", 137))}}, code: 137, message: `slot 0: container "a" ended with exit code 137`},
+		"an init container that kept the others from starting": {
+			pods: []lastPod{{status: spool.PodStatus{Started: now, InitContainers: []corev1.ContainerStatus{ended("init", 4)}, Containers: []corev1.ContainerStatus{waiting("main")}}}},
+			code: 4, message: `slot 0: container "init" ended with exit code 4`},
+		"a sidecar's code does not count": {
+			pods: []lastPod{{status: spool.PodStatus{Started: now, InitContainers: []corev1.ContainerStatus{ended("side", 143)}, Containers: []corev1.ContainerStatus{ended("main", 0)}}}}},
+		"a pod that failed as a whole": {
+			pods: []lastPod{{status: spool.PodStatus{Reason: "SetupFailed", Message: "no space left"}}}, code: 1, message: "slot 0: SetupFailed: no space left"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			assert.Equal(t, spool.Result{ExitCode: tc.code, Message: tc.message, Finished: now}, outcome(tc.agents, tc.pods, now))
+		})
+	}
+}
+
+// job is an allocation with a stand-in for srun.
+type job struct {
+	t   *testing.T
+	dir spool.Dir
+	env []string
+	log bytes.Buffer
+}
+
+func newJob(t *testing.T, srun string) *job {
+	t.Helper()
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\n"+srun+"\n"), 0o755))
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	j := &job{t: t, dir: spool.Root(t.TempDir()).Dir("pi-1"), env: []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7"}}
+	_, err := j.dir.Create(2)
+	require.NoError(t, err)
+	require.NoError(t, spool.Write(j.dir.Gang(), spool.Gang{
+		Version: 1, Allocation: "pi-1", Slots: make([]spool.Slot, 2), Tasks: [][]int{{0}, {1}}, Groups: 1,
+	}))
+	return j
+}
+
+func (j *job) run(ctx context.Context, extra ...string) (int, error) {
+	j.t.Helper()
+	return Run(ctx, Config{
+		Dir: j.dir, Self: "/opt/gangline-agent", Env: append(j.env, extra...),
+		Stdout: &j.log, Stderr: &j.log, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func (j *job) result() spool.Result {
+	j.t.Helper()
+	var r spool.Result
+	found, err := spool.Read(j.dir.Result(), &r)
+	require.NoError(j.t, err)
+	require.True(j.t, found)
+	return r
+}
+
+func TestRunReportsHowThePodsEnded(t *testing.T) {
+	j := newJob(t, `echo "$GANGLINE_JOB_ID $1 $2"`)
+	require.NoError(t, spool.Write(j.dir.Status(1), spool.Status{Pod: &spool.PodStatus{
+		UID: "u", Started: time.Now(), Containers: []corev1.ContainerStatus{ended("main", 3)}, Done: true}}))
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, code)
+	assert.Equal(t, 3, j.result().ExitCode)
+	assert.Equal(t, "7 --ntasks=2 --distribution=block\n", j.log.String())
+}
+
+func TestRunReportsThatAgentsFailed(t *testing.T) {
+	code, err := newJob(t, "exit 9").run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 9, code)
+}
+
+func TestRunReportsThatAgentsCannotBeStarted(t *testing.T) {
+	j := newJob(t, "")
+	t.Setenv("PATH", "/nowhere")
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, j.result().Message, "starting the agents by srun")
+}
+
+func TestRunPassesTheEndOn(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	j := newJob(t, "trap 'exit 5' TERM; echo >"+ready+"; while :; do sleep 0.05; done")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		for {
+			if _, err := os.Stat(ready); err == nil || ctx.Err() != nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	code, err := j.run(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 5, code)
+}
+
+func TestADuplicateRunsNothing(t *testing.T) {
+	j := newJob(t, "echo ran")
+	require.NoError(t, j.dir.TakeClaim(spool.Claim{JobID: "6", Host: "hpc9"}))
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 0, code)
+	assert.Empty(t, j.log.String())
+	assert.NoFileExists(t, j.dir.Result())
+}
+
+func TestAJobThatIsStartedAgainRunsNothing(t *testing.T) {
+	j := newJob(t, "echo ran")
+	_, err := j.run(t.Context())
+	require.NoError(t, err)
+	j.log.Reset()
+	_, err = j.run(t.Context())
+	require.ErrorIs(t, err, ErrRequeued)
+	assert.Empty(t, j.log.String())
+}
+
+func TestWhatKeepsTheLauncherFromRunning(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		change func(*job)
+		extra  []string
+		want   string
+	}{
+		"no job":                     {extra: []string{"SLURM_JOB_ID="}, want: "the job's id is not known"},
+		"the local workload manager": {extra: []string{"GANGLINE_WLM=local"}, want: "starts the agents itself"},
+		"a Flux job":                 {extra: []string{"SLURM_JOB_ID=", "FLUX_JOB_ID=f1"}, want: "they run gangline-agent serve"},
+		"a gang of a newer version": {
+			change: func(j *job) { require.NoError(j.t, spool.Write(j.dir.Gang(), spool.Gang{Version: 99})) },
+			want:   "update gangline-agent"},
+		"no gang": {
+			change: func(j *job) { require.NoError(j.t, os.Remove(j.dir.Gang())) },
+			want:   "does this node have the spool's filesystem?"},
+		"a gang without tasks": {
+			change: func(j *job) { require.NoError(j.t, spool.Write(j.dir.Gang(), spool.Gang{Version: 1})) },
+			want:   "has no tasks"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			j := newJob(t, "echo ran")
+			if tc.change != nil {
+				tc.change(j)
+			}
+			_, err := j.run(t.Context(), tc.extra...)
+			require.ErrorContains(t, err, tc.want)
+			assert.NoFileExists(t, j.dir.Claim())
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+func TestHostsFile(t *testing.T) {
+	names := []spool.Name{
+		{Slot: 0, Address: "10.0.0.1", SSHPort: 2200, Hosts: []string{"pi-worker-0", "pi-worker-0.pi.default.svc.cluster.local"}},
+		{Slot: 1, Address: "10.0.0.2", SSHPort: 2201, Hosts: []string{"pi-worker-1", "pi-worker-1.pi.default.svc.cluster.local"}},
+		{Slot: 2, Address: "10.0.0.1", SSHPort: 2202, Hosts: []string{"pi-launcher-0"}},
+	}
+	aliases := []corev1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"db", "db.example.org"}}}
+	golden(t, "hosts", hostsFile(1, names, aliases, []byte("127.0.1.1 hpc1\n192.168.1.5 license-server\n")))
+	golden(t, "hosts-alone", hostsFile(7, nil, nil, nil))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}
+
+func TestRewriteKeepsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	require.NoError(t, rewrite(path, "a long first content\n"))
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	require.NoError(t, rewrite(path, "short\n"))
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(before, after))
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "short\n", string(data))
+}
+
+func TestPeersHaveNamesInLowerCase(t *testing.T) {
+	p := peers([]spool.Name{{Address: "10.0.0.1", SSHPort: 2200, Hosts: []string{"Pi-0", "PI-0.pi"}}}, []byte("ssh-ed25519 AAAA\n"))
+	assert.Equal(t, "ssh-ed25519 AAAA", p.HostKey)
+	assert.Equal(t, []string{"pi-0", "pi-0.pi"}, p.Hosts[0].Names)
+	assert.Equal(t, 2200, p.Hosts[0].Port)
+}
+
+func TestEnvironment(t *testing.T) {
+	base := surroundings{hostname: "pi-0", home: "/home/alice", user: "alice", dir: runDir, container: "u-main-0"}
+	always := []string{"GANGLINE_CONTAINER=u-main-0", "GANGLINE_DIR=/run/gangline"}
+	for sentence, tc := range map[string]struct {
+		pod    []corev1.EnvVar
+		change func(*surroundings)
+		has    []string
+		hasNot []string
+	}{
+		"a pod without variables has the basic ones": {
+			has: []string{"HOSTNAME=pi-0", "HOME=/home/alice", "USER=alice",
+				"PATH=/run/gangline/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		},
+		"a pod's own variables win, the later over the earlier": {
+			pod:    env("HOME=/root", "A=1", "A=2", "PATH=/opt", "HOSTNAME=x"),
+			has:    []string{"HOME=/root", "A=2", "PATH=/run/gangline/bin:/opt", "HOSTNAME=x"},
+			hasNot: []string{"A=1"},
+		},
+		"a pod cannot take away what marks its processes": {
+			pod: env("GANGLINE_CONTAINER=other", "GANGLINE_DIR=/x"), hasNot: []string{"GANGLINE_CONTAINER=other", "GANGLINE_DIR=/x"},
+		},
+		"an empty value stays": {pod: env("EMPTY="), has: []string{"EMPTY="}},
+		"devices of the workload manager": {
+			change: func(s *surroundings) { s.devices = map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"} },
+			has:    []string{"CUDA_VISIBLE_DEVICES=2,3"},
+		},
+		"a slot without GPUs sees none": {
+			change: func(s *surroundings) {
+				s.devices, s.hideDevices = map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"}, true
+			},
+			has: []string{"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=void"},
+		},
+		"without a private root promised paths are replaced": {
+			pod:    env("HOSTFILE=/etc/mpi/hostfile", "DIR=/etc/mpi", "OTHER=/etc/mpich/x", "SSH=/run/gangline/bin/ssh"),
+			change: func(s *surroundings) { s.relocated = map[string]string{"/etc/mpi": "/m/v", runDir: "/m/run"} },
+			has:    []string{"HOSTFILE=/m/v/hostfile", "DIR=/m/v", "OTHER=/etc/mpich/x", "SSH=/m/run/bin/ssh"},
+		},
+		"without a private root rendezvous names become addresses": {
+			pod:    env("MASTER_ADDR=Pi-0.pi", "PET_RDZV_ENDPOINT=pi-0.pi:29500", "OTHER=pi-0.pi", "JAX_COORDINATOR_ADDRESS=elsewhere:1"),
+			change: func(s *surroundings) { s.addresses = map[string]string{"pi-0.pi": "10.0.0.1"} },
+			has:    []string{"MASTER_ADDR=10.0.0.1", "PET_RDZV_ENDPOINT=10.0.0.1:29500", "OTHER=pi-0.pi", "JAX_COORDINATOR_ADDRESS=elsewhere:1"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := base
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			got := environment(tc.pod, s)
+			for _, want := range append(tc.has, always...) {
+				assert.Contains(t, got, want)
+			}
+			for _, unwanted := range tc.hasNot {
+				assert.NotContains(t, got, unwanted)
+			}
+		})
+	}
+}
+
+// env makes variables of NAME=value.
+func env(entries ...string) []corev1.EnvVar {
+	var list []corev1.EnvVar
+	for _, e := range entries {
+		for i := range e {
+			if e[i] == '=' {
+				list = append(list, corev1.EnvVar{Name: e[:i], Value: e[i+1:]})
+				break
+			}
+		}
+	}
+	return list
+}
+
+func TestOverrideLeavesOneEntryPerName(t *testing.T) {
+	assert.Equal(t, []string{"AB=2", "A=3"}, override([]string{"A=1", "AB=2"}, "A=2", "A=3"))
+}
+
+// fakeNetwork is a node's network in a test.
+type fakeNetwork struct {
+	named, own []string
+	route      string
+}
+
+func addrs(list []string) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range list {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out
+}
+
+func (n fakeNetwork) Resolve(string) ([]netip.Addr, error) {
+	if n.named == nil {
+		return nil, errors.New("no such host")
+	}
+	return addrs(n.named), nil
+}
+func (n fakeNetwork) Own() ([]netip.Addr, error) { return addrs(n.own), nil }
+func (n fakeNetwork) Route() (netip.Addr, error) {
+	if n.route == "" {
+		return netip.Addr{}, errors.New("network is unreachable")
+	}
+	return netip.MustParseAddr(n.route), nil
+}
+
+func TestOwnAddress(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		network fakeNetwork
+		env     map[string]string
+		want    string
+		err     string
+	}{
+		"the site's word counts first": {
+			network: fakeNetwork{named: []string{"10.0.0.1"}, own: []string{"10.0.0.1"}},
+			env:     map[string]string{envAddress: "192.168.1.1"}, want: "192.168.1.1"},
+		"the site's word must be an address": {
+			env: map[string]string{envAddress: "hpc1"}, err: "reading GANGLINE_ADDRESS"},
+		"the address of the node's name, not of its first interface": {
+			network: fakeNetwork{named: []string{"10.0.0.2"}, own: []string{"127.0.0.1", "172.17.0.1", "10.0.0.2"}, route: "172.17.0.1"},
+			want:    "10.0.0.2"},
+		"a name that means the loopback is passed over": {
+			network: fakeNetwork{named: []string{"127.0.1.1"}, own: []string{"127.0.0.1", "172.17.0.1", "10.0.0.2"}, route: "10.0.0.2"},
+			want:    "10.0.0.2"},
+		"a name that means another node is passed over": {
+			network: fakeNetwork{named: []string{"10.0.0.9"}, own: []string{"10.0.0.2"}, route: "10.0.0.2"}, want: "10.0.0.2"},
+		"without a name or a route, any address": {
+			network: fakeNetwork{own: []string{"127.0.0.1", "fe80::1", "10.0.0.2"}}, want: "10.0.0.2"},
+		"IPv4 before IPv6": {
+			network: fakeNetwork{named: []string{"2001:db8::1", "10.0.0.2"}, own: []string{"2001:db8::1", "10.0.0.2"}}, want: "10.0.0.2"},
+		"IPv6 where there is nothing else": {
+			network: fakeNetwork{named: []string{"2001:db8::1"}, own: []string{"2001:db8::1", "127.0.0.1"}}, want: "2001:db8::1"},
+		"on one machine alone the loopback will do": {
+			network: fakeNetwork{own: []string{"127.0.0.1"}}, env: map[string]string{envManager: managerLocal}, want: "127.0.0.1"},
+		"elsewhere it will not": {
+			network: fakeNetwork{own: []string{"127.0.0.1"}}, err: "set GANGLINE_ADDRESS on the nodes"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := ownAddress("hpc1", func(name string) string { return tc.env[name] }, tc.network)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestMakeOwnDir(t *testing.T) {
+	parent := t.TempDir()
+	path := filepath.Join(parent, "a", "own")
+	require.NoError(t, makeOwnDir(path))
+	require.NoError(t, makeOwnDir(path))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	link := filepath.Join(parent, "link")
+	require.NoError(t, os.Symlink(path, link))
+	require.ErrorContains(t, makeOwnDir(link), "is not this user's own directory")
+	file := filepath.Join(parent, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.ErrorContains(t, makeOwnDir(file), "is not this user's own directory")
+}
+
+func TestRemoveAllRemovesWhatAProgramLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "volume")
+	locked := filepath.Join(path, "locked", "deep")
+	require.NoError(t, os.MkdirAll(locked, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(locked, "x"), nil, 0o400))
+	require.NoError(t, os.Chmod(locked, 0o500))
+	require.NoError(t, os.Chmod(filepath.Dir(locked), 0))
+	require.NoError(t, removeAll(path))
+	assert.NoDirExists(t, path)
+}
+
+func TestTerminationMessage(t *testing.T) {
+	dir := t.TempDir()
+	f := terminationFile(filepath.Join(dir, "t", "main"))
+	require.NoError(t, f.reset())
+	log := filepath.Join(dir, "0.log")
+	require.NoError(t, os.WriteFile(log, []byte("2026-03-04T05:06:07Z stderr F oops\n"), 0o600))
+
+	message, err := f.message(10, false, log)
+	require.NoError(t, err)
+	assert.Empty(t, message)
+	message, err = f.message(10, true, log)
+	require.NoError(t, err)
+	assert.Equal(t, "oops\n", message)
+	message, err = f.message(10, true, filepath.Join(dir, "no.log"))
+	require.NoError(t, err)
+	assert.Empty(t, message)
+
+	require.NoError(t, os.WriteFile(string(f), []byte("0123456789abcdef"), 0o600))
+	message, err = f.message(10, true, log)
+	require.NoError(t, err)
+	assert.Equal(t, "0123456789", message)
+	require.NoError(t, f.reset())
+	message, err = f.message(10, false, log)
+	require.NoError(t, err)
+	assert.Empty(t, message)
+}
