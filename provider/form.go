@@ -2,7 +2,6 @@ package provider
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,21 +107,24 @@ func (v siteView) partitions() []string {
 // of narrows the site to the nodes of a partition. A node that is down today
 // counts: it may be up when the job's turn comes.
 func (v siteView) of(partition string) translate.Site {
+	site := v.site
+	site.Nodes = v.nodes(partition)
+	return site
+}
+
+// nodes is what each node of a partition has; "" is the default partition.
+func (v siteView) nodes(partition string) []translate.Resources {
 	if partition == "" {
 		partition = v.partition
 	}
-	site := v.site
-	site.Nodes = nil
+	var nodes []translate.Resources
 	for _, p := range v.inventory.Partitions {
 		if p.Name != partition && (partition != "" || !p.Default) {
 			continue
 		}
 		for _, n := range p.Nodes {
-			kind := translate.Resources{CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs}
-			if !slices.Contains(site.Nodes, kind) {
-				site.Nodes = append(site.Nodes, kind)
-			}
+			nodes = append(nodes, translate.Resources{CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs})
 		}
 	}
-	return site
+	return nodes
 }

@@ -88,6 +88,11 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	if request.Partition == "" {
 		request.Partition = r.config.Partition
 	}
+	site := r.site()
+	if why := translate.NeverFits(request.Groups, site.nodes(request.Partition), site.inventory.ComponentsShareNodes); why != "" {
+		a.tries, a.lastTry = a.tries+1, s.now
+		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
+	}
 	a.untouched = false
 	began := time.Now()
 	id, err := r.manager.Submit(ctx, request)
@@ -112,7 +117,7 @@ func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) 
 	var rejected *wlm.RejectedError
 	message := fmt.Sprintf("%s did not take the job: %v", r.kind, err)
 	if errors.As(err, &rejected) {
-		message = fmt.Sprintf("%s refused the job: %s", r.kind, rejected.Message)
+		message = fmt.Sprintf("%s cannot take the job: %s", r.kind, rejected.Message)
 		a.untouched = true // it was understood and refused: there is no job
 	}
 	if message != a.submitError {

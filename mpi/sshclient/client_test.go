@@ -54,17 +54,23 @@ func TestRunSendsWhatTheSessionHolds(t *testing.T) {
 }
 
 func TestRunTellsARefusalFromAnInterruption(t *testing.T) {
-	var client *sshclient.Client
-	client = connect(t, runnerFunc(func(ctx context.Context, _ sshd.Command) (int, error) {
-		go client.Close()
+	client := connect(t, runnerFunc(func(ctx context.Context, c sshd.Command) (int, error) {
+		_, err := io.WriteString(c.Stdout, "started")
+		assert.NoError(t, err)
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}))
 	_, err := client.Run(t.Context(), sshclient.Session{Request: "subsystem", Argument: "sftp"})
 	assert.ErrorContains(t, err, "refused the request subsystem sftp")
-	_, err = client.Run(t.Context(), sshclient.Session{Request: "exec", Argument: "sleep"})
+
+	hangUp := writerFunc(func(p []byte) (int, error) { return len(p), client.Close() })
+	_, err = client.Run(t.Context(), sshclient.Session{Request: "exec", Argument: "sleep", Stdout: hangUp})
 	assert.ErrorIs(t, err, sshclient.ErrInterrupted)
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestNothingWorksOnAClosedClient(t *testing.T) {
 	client := connect(t, sshdtest.Shell{})

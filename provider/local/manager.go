@@ -171,7 +171,7 @@ func (m *Manager) Inventory(context.Context) (wlm.Inventory, error) {
 			Name: n.Name, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs, State: state, Usable: true,
 		})
 	}
-	return wlm.Inventory{Partitions: []wlm.Partition{p}}, nil
+	return wlm.Inventory{Partitions: []wlm.Partition{p}, ComponentsShareNodes: true}, nil
 }
 
 // Name implements wlm.Manager.

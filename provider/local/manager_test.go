@@ -30,9 +30,10 @@ echo "$GANGLINE_TASK" >> started
 env | sort > "env.$GANGLINE_TASK.new" && mv "env.$GANGLINE_TASK.new" "env.$GANGLINE_TASK"
 case $(cat mode 2>/dev/null) in
 kind) trap 'echo "$GANGLINE_TASK" >> terminated; exit 1' TERM ;;
-stubborn) trap '' TERM; setsid sleep 1000 & echo $! >> escaped ;;
+stubborn) trap '' TERM; setsid sleep 1000 & escaped=$!; echo "$escaped" >> escaped ;;
 esac
 while ! test -e release && ! test -e "exit.$GANGLINE_TASK"; do sleep 0.02; done
+test -z "$escaped" || kill -KILL "$escaped"
 exit "$(cat "exit.$GANGLINE_TASK" 2>/dev/null || echo 0)"
 `
 

@@ -197,7 +197,7 @@ func TestOnlyOneStarterOfATaskRunsItsAgent(t *testing.T) {
 	var starters sync.WaitGroup
 	for range 8 {
 		starters.Add(1)
-		require.NoError(t, contested.start(r, c.env, starters.Done))
+		require.NoError(t, contested.start(r, append(c.env, "GANGLINE_TASK=0"), starters.Done))
 	}
 	starters.Wait()
 	assert.Len(t, lines(t, r, "started", 1), 1)

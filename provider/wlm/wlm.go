@@ -83,6 +83,9 @@ type Job struct {
 // Inventory is what a workload manager offers.
 type Inventory struct {
 	Partitions []Partition
+	// ComponentsShareNodes tells whether tasks of different shapes of one
+	// allocation may be on one node.
+	ComponentsShareNodes bool
 }
 
 // Partition is one queue and its nodes.
