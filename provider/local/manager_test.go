@@ -225,7 +225,7 @@ func TestTheFirstInTheQueueIsNotPassed(t *testing.T) {
 	assert.Equal(t, wlm.Inventory{Partitions: []wlm.Partition{{Name: "local", Default: true, Nodes: []wlm.Node{
 		{Name: "n1", CPUs: 4, MemoryMiB: 4096, GPUs: 4, State: "mixed", Usable: true},
 		{Name: "n2", CPUs: 4, MemoryMiB: 4096, GPUs: 4, State: "idle", Usable: true},
-	}}}}, inv)
+	}}}, ComponentsShareNodes: true}, inv)
 
 	write(t, running, "release", "")
 	c.waitFor(t, largeID, wlm.PhaseRunning)
