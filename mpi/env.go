@@ -41,6 +41,12 @@ const foreign = "^slurm,tm,pbs,lsf,gridengine,alps,loadleveler,flux"
 // (do_not_resolve) and not to fork in place of a remote start (AUTOFORK; not
 // without a hostfile, where the only host is the HPC node itself, which the
 // remote shell does not know).
+//
+// Two things such pods need besides, which no variable can give: a host name of
+// their own (a UTS namespace), because Open MPI tells the shared memory and the
+// session directories of a job's daemons apart by host name alone; and a table of
+// names that resolves the launcher's host name everywhere, because MPICH's
+// daemons call it back by that.
 func Env(p Paths) []Var {
 	autofork := "0"
 	if p.HydraHostfile == "" {

@@ -331,3 +331,19 @@ func TestWaitingTextChangesSeldom(t *testing.T) {
 	assert.Equal(t, "Slurm job 7 is PENDING (Priority)", c.after(time.Second).waitingText().Message)
 	assert.Equal(t, "Slurm job 7 is PENDING (Resources)", c.after(shownAtMost).waitingText().Message)
 }
+
+func TestWishesThatContradictAreRefused(t *testing.T) {
+	c := newScene(t)
+	first, second, third := c.worker(0), c.worker(1), c.launcher()
+	for _, p := range []*podState{first, second, third} {
+		p.pod.Finalizers = nil // not accepted yet
+	}
+	first.pod.Annotations = map[string]string{wellknown.AnnotationQOS: "high"}
+	second.pod.Annotations = map[string]string{wellknown.AnnotationQOS: "low"}
+	s := c.decide()
+	assert.Nil(t, first.rejection)
+	require.NotNil(t, second.rejection)
+	assert.Contains(t, second.rejection.Message, "gangline.dev/qos")
+	assert.Nil(t, third.rejection)
+	assert.Equal(t, "high", s.wishes.QOS)
+}

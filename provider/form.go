@@ -20,10 +20,7 @@ func (s *state) admit(site siteView) {
 		if terminal(p.pod) || p.deleting() {
 			continue
 		}
-		wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, site.partitions())
-		if rejection == nil {
-			s.wishes = s.wishes.Merge(wishes)
-		}
+		wishes, rejection := s.wish(p, site)
 		if p.accepted() || p.rejection != nil {
 			continue // what was accepted once stays so: it may run by now
 		}
@@ -32,6 +29,26 @@ func (s *state) admit(site siteView) {
 		}
 		p.rejection = rejection
 	}
+}
+
+// wish adds a pod's wishes to the gang's. One that contradicts those of the
+// pods before it cannot be granted.
+func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.Rejection) {
+	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, site.partitions())
+	if rejection != nil {
+		return wishes, rejection
+	}
+	merged, conflict := s.wishes.Merge(wishes)
+	if conflict != "" {
+		return wishes, &translate.Rejection{
+			Reason: wellknown.ReasonBadAnnotation,
+			Field:  "metadata.annotations",
+			Message: fmt.Sprintf("%s/%s is not the same as on the gang's other pods, and a gang is one job; give all of them the same",
+				wellknown.Domain, conflict),
+		}
+	}
+	s.wishes = merged
+	return wishes, nil
 }
 
 // form finds the first slots that have no pod. Slots count as filled only by

@@ -1,6 +1,9 @@
 package translate
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Resources is what one slot asks of the HPC side.
 type Resources struct {
@@ -59,22 +62,24 @@ func NewRequest(name string, g Gang, w Wishes, agent, dir string) Request {
 	}
 }
 
-// Merge fills what is not set in w from another's wishes.
-func (w Wishes) Merge(other Wishes) Wishes {
-	pick := func(mine, theirs string) string {
-		if mine != "" {
-			return mine
+// Merge fills what is not set in w from another's wishes. Where both say
+// something and not the same, it names the wish: a gang is one job.
+func (w Wishes) Merge(other Wishes) (merged Wishes, conflict string) {
+	pick := func(name, mine, theirs string) string {
+		if mine != "" && theirs != "" && mine != theirs {
+			conflict = name
 		}
-		return theirs
+		return cmp.Or(mine, theirs)
 	}
-	w.Partition = pick(w.Partition, other.Partition)
-	w.Account = pick(w.Account, other.Account)
-	w.QOS = pick(w.QOS, other.QOS)
-	w.Constraint = pick(w.Constraint, other.Constraint)
-	w.Reservation = pick(w.Reservation, other.Reservation)
-	if w.TimeLimit == 0 {
-		w.TimeLimit = other.TimeLimit
+	w.Partition = pick("partition", w.Partition, other.Partition)
+	w.Account = pick("account", w.Account, other.Account)
+	w.QOS = pick("qos", w.QOS, other.QOS)
+	w.Constraint = pick("constraint", w.Constraint, other.Constraint)
+	w.Reservation = pick("reservation", w.Reservation, other.Reservation)
+	if w.TimeLimit != 0 && other.TimeLimit != 0 && w.TimeLimit != other.TimeLimit {
+		conflict = "time-limit"
 	}
+	w.TimeLimit = cmp.Or(w.TimeLimit, other.TimeLimit)
 	w.Exclusive = w.Exclusive || other.Exclusive
-	return w
+	return w, conflict
 }

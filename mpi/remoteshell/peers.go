@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Variable names the environment variable that holds the directory of
-// WriteFiles.
+// Variable names the environment variable that holds the directory of WriteFiles.
+// It has the same value in every pod of a gang: launchers carry their environment
+// along to the other pods.
 const Variable = "GANGLINE_DIR"
 
 // The files in that directory.
