@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,10 @@ import (
 // scriptVariable makes this test's program run a shell script, once it has
 // entered its user namespace, in place of the tests.
 const scriptVariable = "SANDBOX_TEST_SCRIPT"
+
+// The script takes over the first thread, which alone gets the signal of its
+// parent's death: the tests' main goroutine must be on it.
+func init() { runtime.LockOSThread() }
 
 // entering is the program, not yet in its user namespace.
 func entering(t *testing.T, script string) *exec.Cmd {

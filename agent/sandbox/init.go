@@ -61,6 +61,7 @@ func keepStandardFiles() error {
 }
 
 func becomeProgram(in *os.File) error {
+	parent := os.Getppid()
 	var r Recipe
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
 		return fmt.Errorf("reading the recipe: %w", err)
@@ -87,6 +88,9 @@ func becomeProgram(in *os.File) error {
 		r.Path = path
 	}
 	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := dieWithParent(parent); err != nil {
 		return err
 	}
 	if err := unix.Exec(r.Path, r.Argv, r.Env); err != nil {
@@ -156,6 +160,18 @@ func lookUpEnv(env []string, name string) string {
 		}
 	}
 	return value
+}
+
+// dieWithParent has the kernel kill the program when the agent dies. The process
+// was started so, but this too belongs to a thread, and exec takes the caller's.
+func dieWithParent(parent int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("tying the process to the agent: %w", err)
+	}
+	if os.Getppid() != parent {
+		return errors.New("the agent has died")
+	}
+	return nil
 }
 
 // dropCapabilities gives up what this thread may do in its user namespace. Root

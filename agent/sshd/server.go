@@ -81,7 +81,7 @@ func New(cfg Config, r Runner) (*Server, error) {
 		runner:    r,
 		logger:    logger,
 		lobby:     make(chan struct{}, maxUnauthenticated),
-		keepAlive: sshclient.DefaultKeepAlive,
+		keepAlive: sshclient.DefaultPace(),
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -128,6 +129,9 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (wlm.Manager, string, error) {
 	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
 	if c.WorkloadManager == "slurm" {
+		if os.Geteuid() == 0 {
+			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as")
+		}
 		m, err := slurm.New(slurm.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock, Log: log})
 		return m, "Slurm", err
 	}

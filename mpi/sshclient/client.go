@@ -66,7 +66,7 @@ func New(ctx context.Context, conn net.Conn, c Credentials) (*Client, error) {
 		return nil, fmt.Errorf("speaking to the SSH service at %s: %w", addr, err)
 	}
 	alive, stop := context.WithCancel(context.Background())
-	go KeepAlive(alive, peer, DefaultKeepAlive)
+	go KeepAlive(alive, peer, DefaultPace())
 	return &Client{conn: ssh.NewClient(peer, channels, requests), stop: stop}, nil
 }
 

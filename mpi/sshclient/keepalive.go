@@ -13,8 +13,10 @@ type Pace struct {
 	Every, Patience time.Duration
 }
 
-// DefaultKeepAlive finds a peer dead 45 s after its last word at the latest.
-var DefaultKeepAlive = Pace{Every: 15 * time.Second, Patience: 30 * time.Second}
+// DefaultPace finds a peer dead 45 s after its last word at the latest.
+func DefaultPace() Pace {
+	return Pace{Every: 15 * time.Second, Patience: 30 * time.Second}
+}
 
 // KeepAlive closes the connection as soon as the peer has ceased to answer: a
 // machine that died sends no more than that. It returns when the context or the

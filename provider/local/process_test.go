@@ -7,9 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/gangline/gangline/provider/spool"
 )
 
 func TestParseStat(t *testing.T) {
@@ -55,25 +52,4 @@ func TestAProcessIsAliveUntilItEnds(t *testing.T) {
 	assert.False(t, p.alive())
 	assert.NoError(t, p.terminate())
 	assert.NoError(t, p.kill())
-}
-
-func TestThePodsExitCodeIsTheHighestOfItsContainers(t *testing.T) {
-	ended := func(code int32) corev1.ContainerStatus {
-		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}
-	}
-	waiting := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
-	tests := map[string]struct {
-		pod  spool.PodStatus
-		want int
-	}{
-		"all succeeded":                       {spool.PodStatus{Containers: []corev1.ContainerStatus{ended(0), ended(0)}}, 0},
-		"one failed":                          {spool.PodStatus{Containers: []corev1.ContainerStatus{ended(0), ended(3)}}, 3},
-		"a sidecar was ended by a signal":     {spool.PodStatus{InitContainers: []corev1.ContainerStatus{ended(143)}, Containers: []corev1.ContainerStatus{ended(0)}}, 0},
-		"an init container failed":            {spool.PodStatus{InitContainers: []corev1.ContainerStatus{ended(5)}, Containers: []corev1.ContainerStatus{waiting}}, 5},
-		"the pod failed before its processes": {spool.PodStatus{Reason: "PrivateRootUnavailable", Containers: []corev1.ContainerStatus{waiting}}, 1},
-		"nothing has ended":                   {spool.PodStatus{Containers: []corev1.ContainerStatus{waiting}}, 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, podExitCode(tt.pod)) })
-	}
 }

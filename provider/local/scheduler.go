@@ -184,7 +184,7 @@ func (m *Manager) enforce(j *job, tasks []task) {
 }
 
 // finish closes a job of which no task runs any more. agents is their highest
-// exit status; lost tells that some ended together with the machine.
+// exit status, which has the last word over the pods'; lost tells that some ended together with the machine.
 func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
 	if j.Boot == m.boot {
 		// What a starter that was killed has left behind.
@@ -192,8 +192,8 @@ func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
 	}
 	dir := spool.Dir(j.Request.Dir)
 	pods, err := podsExitCode(dir)
-	m.log(j, "reading how the pods ended", err)
-	result := spool.Result{ExitCode: cmp.Or(pods, agents), Finished: m.now()}
+	m.log(j, "finding a job's exit code", err)
+	result := spool.Result{ExitCode: cmp.Or(agents, pods), Finished: m.now()}
 	outcome, reason := wlm.OutcomeCompleted, ""
 	switch {
 	case j.Stop != nil:
@@ -221,6 +221,7 @@ func (m *Manager) fail(j *job, err error) {
 
 // stop begins a job's end. It is kept before it is done.
 func (m *Manager) stop(j *job, outcome wlm.Outcome, reason string) error {
+	m.cfg.Log.Info("a job is ended", "gang", j.Request.Name, "job", j.ID, "outcome", outcome, "reason", reason)
 	return m.update(j, func(j *job) { j.Stop = &stop{Outcome: outcome, Reason: reason, Since: m.now()} })
 }
 
