@@ -15,7 +15,7 @@ help: ## List the targets
 
 .PHONY: install
 install: ## Install the Debian packages that demo and tests need (a no-op if they are there)
-	@test/install.sh
+	@test/install.sh $(WLM)
 
 .PHONY: build
 build: ## Build gangline-node and gangline-agent into bin/

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 
@@ -97,11 +99,18 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 			c.Devices[name] = value
 		}
 	}
-	if c.Home == "" {
-		c.Home = "/"
-	}
+	c.fillUser()
 	c.Address, err = ownAddress(c.Node, env, hostNetwork{})
 	return c, err
+}
+
+// fillUser asks the system for what the environment does not tell. The user may
+// be known to the workload manager only.
+func (c *Config) fillUser() {
+	if u, err := user.Current(); err == nil {
+		c.User, c.Home = cmp.Or(c.User, u.Username), cmp.Or(c.Home, u.HomeDir)
+	}
+	c.Home = cmp.Or(c.Home, "/")
 }
 
 // JobID is the id of the job that an environment belongs to, "" for none. The

@@ -238,6 +238,16 @@ func TestPodsOfOneSlot(t *testing.T) {
 			assert.Equal(t, agent.ReasonInvalidOrders, p.Reason)
 			assert.Contains(t, p.Message, "opening sealed orders")
 		},
+		"a pod or container that has no proper name runs nothing": func(t *testing.T, w *world) {
+			keep := filepath.Join(w.memory, "keep")
+			require.NoError(t, os.Mkdir(keep, 0o700))
+			w.stop(0, "../keep", 5)
+			o := w.orders("u", "true")
+			o.Containers[0].Name = "../../x"
+			w.run(0, o)
+			assert.Equal(t, agent.ReasonInvalidOrders, w.done(0, "u").Reason)
+			assert.DirExists(t, keep)
+		},
 		"new names reach a pod that runs": func(t *testing.T, w *world) {
 			w.run(0, w.orders("u", "echo ready; until getent hosts newcomer; do sleep 0.05; done"))
 			w.waitLog(0, "u", "ready")

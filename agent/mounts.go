@@ -30,7 +30,7 @@ type files struct {
 func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) {
 	f := files{dirs: dirs, volumes: map[string]spool.Volume{}}
 	for _, v := range volumes {
-		if !filepath.IsLocal(v.Name) || filepath.Base(v.Name) != v.Name {
+		if !isName(v.Name) {
 			return files{}, fmt.Errorf("volume %q: this is no name", v.Name)
 		}
 		f.volumes[v.Name] = v

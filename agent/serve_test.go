@@ -58,6 +58,16 @@ func TestKillingTheAgentLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestWithoutAPrivateRootAContainerStillDiesWithItsAgent(t *testing.T) {
+	w := single(t, "GANGLINE_PRIVATE_ROOT=off")
+	w.run(0, w.orders("u", "echo $$; exec sleep 1000"))
+	w.waitLog(0, "u", "stdout")
+	pid, err := strconv.Atoi(strings.TrimSpace(w.log(0, "u", "main", 0, "stdout")))
+	require.NoError(t, err)
+	require.NoError(t, w.agents[0].Process.Kill())
+	require.Eventually(t, func() bool { return unix.Kill(pid, 0) != nil }, 20*time.Second, 10*time.Millisecond)
+}
+
 func TestAPodIsNotRunAgainByASecondAgent(t *testing.T) {
 	w := single(t)
 	w.run(0, w.orders("u", "echo ran; exec sleep 1000"))

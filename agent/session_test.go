@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/mpi/sshclient"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -100,6 +102,32 @@ func TestSessions(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, 0, code, out)
 			assert.Regexp(t, `^/dev/\S+\r\n30 100\r\nxterm\r\n$`, out)
+		},
+		"typing into a terminal": func(t *testing.T) {
+			keys, typed := io.Pipe()
+			go func() {
+				time.Sleep(300 * time.Millisecond) // a person is slow
+				_, _ = typed.Write([]byte("hello\n\x04"))
+			}()
+			out, _, code, err := run(t, client, sshd.ExecRequest{
+				Argv: []string{"sh", "-c", "stty -echo; cat"}, Stdin: keys,
+				PTY: &sshd.PTY{Term: "xterm", Size: sshd.Size{Columns: 80, Rows: 24}},
+			})
+			require.NoError(t, err)
+			assert.Equal(t, 0, code)
+			assert.Contains(t, out, "hello\r\n")
+		},
+		"a login shell begins at home": func(t *testing.T) {
+			var out bytes.Buffer
+			code, err := client.Run(t.Context(), sshclient.Session{
+				Request: "shell", Stdin: strings.NewReader("echo $0 $HOME; pwd; exit 3\n"), Stdout: &out,
+			})
+			require.NoError(t, err)
+			assert.Equal(t, 3, code)
+			lines := strings.Fields(out.String())
+			require.Len(t, lines, 3, out.String())
+			assert.True(t, strings.HasPrefix(lines[0], "-"), lines[0])
+			assert.Equal(t, lines[1], lines[2])
 		},
 		"a new size of the terminal": func(t *testing.T) {
 			resize := make(chan sshd.Size, 1)
@@ -218,7 +246,7 @@ func TestMpirunStartsRanksInBothPods(t *testing.T) {
 		o.Volumes = []spool.Volume{{Name: "mpi", Files: []spool.File{
 			{Path: "hostfile", Mode: 0o644, Data: []byte("pi-worker-0 slots=2\npi-worker-1 slots=2\n")}}}}
 		o.Containers[0].Mounts = []spool.Mount{{Volume: "mpi", Path: "/etc/mpi"}}
-		o.Containers[0].Env = []corev1.EnvVar{envVar("OMPI_ALLOW_RUN_AS_ROOT", "1"), envVar("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"), envVar("OMPI_MCA_if_base_do_not_resolve", "true")}
+		o.Containers[0].Env = []corev1.EnvVar{envVar("OMPI_ALLOW_RUN_AS_ROOT", "1"), envVar("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")}
 		for _, v := range mpi.Env(mpi.Paths{RemoteShell: "/run/gangline/bin/ssh", Hostfile: "/etc/mpi/hostfile"}) {
 			o.Containers[0].Env = append(o.Containers[0].Env, envVar(v.Name, v.Value))
 		}

@@ -8,9 +8,12 @@ import (
 	"net"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sshd"
@@ -105,7 +108,7 @@ func (s *slot) setNames(names []spool.Name) {
 // reconcile brings what runs in line with what is desired.
 func (s *slot) reconcile(now time.Time) <-chan time.Time {
 	if s.pod == nil && !s.cleaning {
-		s.take(now)
+		s.take()
 	}
 	p := s.pod
 	if p == nil {
@@ -151,9 +154,9 @@ func (s *slot) stopAsked(o spool.PodOrders) (time.Duration, bool) {
 
 // take begins the desired pod, unless it is none, had its time, or cannot be
 // read yet.
-func (s *slot) take(now time.Time) {
+func (s *slot) take() {
 	d := s.desired
-	if d.PodUID == "" || s.finished[d.PodUID] {
+	if !isName(d.PodUID) || s.finished[d.PodUID] {
 		return
 	}
 	if d.Action == spool.ActionStop {
@@ -183,18 +186,26 @@ func (s *slot) open(d spool.Desired) (spool.PodOrders, error) {
 		return o, &podError{ReasonInvalidOrders, err}
 	}
 	switch {
-	case o.UID != d.PodUID || !filepath.IsLocal(o.UID) || filepath.Base(o.UID) != o.UID:
+	case o.UID != d.PodUID:
 		return o, &podError{ReasonInvalidOrders, fmt.Errorf("the orders are those of pod %q", o.UID)}
 	case len(o.Containers) == 0:
 		return o, &podError{ReasonInvalidOrders, errors.New("the pod has no containers")}
 	}
+	for _, c := range slices.Concat(o.InitContainers, o.Containers) {
+		if !isName(c.Name) {
+			return o, &podError{ReasonInvalidOrders, fmt.Errorf("container %q: this is no name", c.Name)}
+		}
+	}
 	return o, nil
 }
+
+// isName tells whether a text can be a file's name.
+func isName(s string) bool { return filepath.IsLocal(s) && filepath.Base(s) == s && s != "." }
 
 // fail ends a pod of which nothing has run.
 func (s *slot) fail(uid string, err error) {
 	s.finished[uid] = true
-	status := spool.PodStatus{UID: uid, Containers: []containerStatus{}}
+	status := spool.PodStatus{UID: uid, Containers: []corev1.ContainerStatus{}}
 	s.pod = nil
 	if err != nil {
 		status.Reason, status.Message = ReasonSetupFailed, err.Error()

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that demo and tests need, if any is missing.
+# With the argument "local" it leaves Slurm out.
 set -euo pipefail
 
 packages=(
-  slurm-wlm slurm-client munge
   openmpi-bin libopenmpi-dev mpich gcc libc6-dev
   openssh-client iproute2 util-linux procps
 )
+[ "${1:-slurm}" = local ] || packages+=(slurm-wlm slurm-client munge)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -175,15 +175,22 @@ func dieWithParent(parent int) error {
 }
 
 // dropCapabilities gives up what this thread may do in its user namespace. Root
-// gets it back by exec, as it does everywhere.
+// keeps it: exec would give it back, as it does everywhere, and a process that
+// gains capabilities by exec is no longer tied to its parent's life (prctl(2)).
 func dropCapabilities() error {
 	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	var sets [2]unix.CapUserData
+	if os.Getuid() == 0 {
+		if err := unix.Capget(&header, &sets[0]); err != nil {
+			return fmt.Errorf("reading capabilities: %w", err)
+		}
+		sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	}
+	if err := unix.Capset(&header, &sets[0]); err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -15,6 +15,9 @@ import (
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/provider/spool"
 )
+
+// maxThreads bounds the agent's own parallelism.
+const maxThreads = 4
 
 // version is set by the release build.
 var version = "dev"
@@ -60,8 +63,21 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve DIR",
 		Short: "Serve the slots of one task of the gang in DIR",
-		Args:  cobra.ExactArgs(1),
+		Long: `Run the pods that the node binds to the slots of one task, until the
+allocation is released.
+
+Variables of the environment by which a site can say what the agent does not
+find out by itself:
+  GANGLINE_ADDRESS        the IP address by which other nodes reach this one
+  GANGLINE_NODE           this node's name, where Slurm does not say it
+  GANGLINE_RUNTIME_DIR    a directory in memory (default /dev/shm/gangline-UID)
+  TMPDIR                  where scratch volumes are (default /tmp)
+  GANGLINE_PRIVATE_ROOT   "off": do not use user namespaces
+  GANGLINE_JOB_ID, GANGLINE_TASK   for workload managers other than Slurm and Flux`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The cores are the pods'.
+			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), maxThreads))
 			entry := sandbox.Enter()
 			if entry.Ended {
 				return exit(entry.Code)
@@ -89,11 +105,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			go126 := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				go126 = info.GoVersion
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "gangline-agent", version, go126)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "gangline-agent", version, runtime.Version())
 			return err
 		},
 	}

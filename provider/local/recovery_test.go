@@ -161,6 +161,20 @@ func TestARestartOfTheMachineEndsWhatRan(t *testing.T) {
 	}
 }
 
+func TestAJobWhoseDirectoryIsGoneIsStillWatched(t *testing.T) {
+	c := smallCluster(t)
+	r := c.request(t, "robbed", group(2, 4, 0, 0))
+	id := c.submit(t, r)
+	env(t, r, 0)
+	env(t, r, 1)
+	c.stop()
+	require.NoError(t, os.RemoveAll(r.Dir))
+	c.start(t)
+	assert.Equal(t, wlm.PhaseRunning, c.job(t, id).Phase)
+	require.NoError(t, c.Cancel(t.Context(), id))
+	assert.Equal(t, wlm.OutcomeCancelled, c.waitFor(t, id, wlm.PhaseEnded).Outcome)
+}
+
 func TestAClaimOfTheSameNumberFromAnotherStateIsAnothers(t *testing.T) {
 	c := smallCluster(t)
 	r := c.request(t, "old", group(1, 1, 0, 0))

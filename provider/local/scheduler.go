@@ -45,7 +45,7 @@ func (m *Manager) step() {
 func (m *Manager) pause() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.jobs, (*job).holdsResources) {
+	if slices.ContainsFunc(m.jobs, func(j *job) bool { return j.phase() != wlm.PhaseEnded }) {
 		return pollEvery
 	}
 	return m.cfg.Retention
@@ -79,10 +79,14 @@ func (m *Manager) startQueued() {
 // tend moves a running job on: it starts what is not started, ends what has
 // failed or is out of time, and closes what has ended.
 func (m *Manager) tend(j *job) {
-	if !j.holdsResources() || !m.claim(j) {
+	if !j.holdsResources() {
 		return
 	}
 	tasks := j.tasks(m.store.jobDir(j.ID))
+	if !j.claimed && !slices.ContainsFunc(tasks, task.hasTraces) && !m.claim(j) {
+		return
+	}
+	j.claimed = true
 	sameBoot := j.Boot == m.boot
 	left, highest, lost := 0, 0, false
 	for _, t := range tasks {
@@ -116,11 +120,9 @@ func (m *Manager) tend(j *job) {
 	}
 }
 
-// claim makes the job the one that runs the gang, or ends it because another is.
+// claim makes a job of which nothing was started yet the one that runs the gang,
+// or ends it because another is.
 func (m *Manager) claim(j *job) bool {
-	if j.claimed {
-		return true
-	}
 	dir := spool.Dir(j.Request.Dir)
 	err := dir.TakeClaim(spool.Claim{JobID: j.ID, Host: j.Places[0].Node, Acquired: m.now()})
 	if errors.Is(err, spool.ErrClaimed) {
@@ -136,13 +138,13 @@ func (m *Manager) claim(j *job) bool {
 	}
 	switch {
 	case err == nil:
-		j.claimed = true
+		return true
 	case errors.Is(err, spool.ErrClaimed): // a duplicate does nothing, and that is no failure
 		m.log(j, "ending a duplicate", m.end(j, wlm.OutcomeCompleted, err.Error()))
 	default:
 		m.log(j, "ending a job that cannot start", m.end(j, wlm.OutcomeFailed, err.Error()))
 	}
-	return j.claimed
+	return false
 }
 
 // start starts a task that has left no trace yet, unless the job is ending.

@@ -58,6 +58,12 @@ func (t task) process() (process, bool, error) {
 	return p, err == nil, err
 }
 
+// hasTraces tells whether the task was started, or barred from that.
+func (t task) hasTraces() bool {
+	_, err := os.Stat(t.path("stat"))
+	return err == nil
+}
+
 // barred is the content of the stat file of a task that will never start.
 const barred = ""
 

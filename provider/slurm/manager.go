@@ -35,7 +35,7 @@ type Config struct {
 	// LockFile, from Lock, is handed to every sbatch, so that a later provider
 	// can wait for those that this one may leave behind.
 	LockFile *os.File
-	// Log gets what sbatch says beside a job's id; nil for nobody.
+	// Log gets what sbatch says beside a job's id; slog.Default() if nil.
 	Log *slog.Logger
 }
 
@@ -56,7 +56,7 @@ const systemPath = "/usr/local/bin:/usr/bin:/bin"
 func New(cfg Config) (*Manager, error) {
 	m := &Manager{cfg: cfg, tools: map[string]string{}, uid: strconv.Itoa(os.Getuid())}
 	m.cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
-	m.cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	m.cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	for _, tool := range []string{"sbatch", "squeue", "scancel", "sinfo"} {
 		name := tool
 		if cfg.Bin != "" {

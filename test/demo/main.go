@@ -37,7 +37,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&d.root, "root", ".", "the repository")
-	root.PersistentFlags().StringVar(&d.dir, "dir", "/var/lib/gangline-dev/demo", "where the demo's files go")
+	root.PersistentFlags().StringVar(&d.dir, "dir", defaultDir(), "where the demo's files go")
 	up := &cobra.Command{
 		Use: "up", Short: "Start everything, run the examples, and leave it running", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.up(cmd.Context(), cmd.OutOrStdout()) },
@@ -53,6 +53,16 @@ func command() *cobra.Command {
 		},
 	})
 	return root
+}
+
+// defaultDir is one that all of the dev Slurm's nodes see, where Slurm can run
+// at all: only root can make its namespaces.
+func defaultDir() string {
+	cache, err := os.UserCacheDir()
+	if os.Geteuid() == 0 || err != nil {
+		return "/var/lib/gangline-dev/demo"
+	}
+	return filepath.Join(cache, "gangline-demo")
 }
 
 type demo struct {

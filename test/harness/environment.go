@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 	if o.WorkloadManager == "slurm" {
 		err = e.useSlurm(ctx, o, &node)
 	} else {
-		err = useLocal(o, &node)
+		err = useLocal(ctx, o, &node)
 	}
 	if err != nil {
 		return nil, err
@@ -114,15 +115,24 @@ func nodePrefix(o Options) string {
 	return ""
 }
 
-func useLocal(o Options, node *NodeOptions) error {
+func useLocal(ctx context.Context, o Options, node *NodeOptions) (err error) {
 	node.Shared = filepath.Join(o.Dir, "shared")
 	node.UID, node.GID, node.Home = os.Getuid(), os.Getgid(), os.Getenv("HOME")
-	if err := os.MkdirAll(node.Shared, 0o755); err != nil {
-		return fmt.Errorf("making the shared directory: %w", err)
+	if node.UID == 0 {
+		// Jobs are an ordinary user's; mpirun, for one, insists on it.
+		if node.UID, node.GID, node.Home, err = slurm.EnsureUser(ctx, jobUser); err != nil {
+			return err
+		}
+	}
+	state := filepath.Join(o.Dir, "local")
+	for _, dir := range []string{node.Shared, state} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chown(dir, node.UID, node.GID)); err != nil {
+			return fmt.Errorf("preparing the local workload manager: %w", err)
+		}
 	}
 	node.Configure = func(c *provider.Config) {
 		c.WorkloadManager = "local"
-		c.Local = provider.LocalConfig{StateDir: filepath.Join(o.Dir, "local")}
+		c.Local = provider.LocalConfig{StateDir: state}
 		for i := range o.Nodes {
 			c.Local.Nodes = append(c.Local.Nodes, provider.LocalNode{
 				Name: fmt.Sprintf("local%d", i+1), CPUs: 8, MemoryMiB: 16384, GPUs: 8,
@@ -180,8 +190,19 @@ func Down(ctx context.Context, root, dir, name string) error {
 	if err := StopDetached(filepath.Join(dir, "node")); err != nil {
 		return err
 	}
-	if err := slurm.Down(ctx, slurm.Dir(name), false); err != nil {
+	if err := endAgents(filepath.Join(dir, "shared")); err != nil {
 		return err
 	}
-	return (&ControlPlane{bin: filepath.Join(root, "bin"), dir: filepath.Join(dir, "cluster")}).Stop(ctx)
+	if os.Geteuid() == 0 { // nobody else can have started one
+		if err := slurm.Down(ctx, slurm.Dir(name), false); err != nil {
+			return err
+		}
+	}
+	if err := (&ControlPlane{bin: filepath.Join(root, "bin"), dir: filepath.Join(dir, "cluster")}).Stop(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the environment's files: %w", err)
+	}
+	return nil
 }

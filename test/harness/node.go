@@ -222,6 +222,29 @@ func StopDetached(dir string) error {
 	return syscall.Kill(pid, syscall.SIGTERM)
 }
 
+// endAgents ends the agents that the local workload manager has left running,
+// and with them their pods: jobs outlive the provider on purpose.
+func endAgents(shared string) error {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		return fmt.Errorf("looking for agents: %w", err)
+	}
+	for _, link := range links {
+		exe, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(exe, shared+"/") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err != nil {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("ending agent %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
 // install copies a program to where others can run it, as a whole.
 func install(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

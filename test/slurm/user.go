@@ -36,6 +36,13 @@ func ensureUser(ctx context.Context, name string, uid int) (account, error) {
 	return found, nil
 }
 
+// EnsureUser finds or creates an ordinary user, for those who need one without
+// a cluster.
+func EnsureUser(ctx context.Context, name string) (uid, gid int, home string, err error) {
+	a, err := ensureUser(ctx, name, 0)
+	return a.uid, a.gid, a.home, err
+}
+
 func createUser(ctx context.Context, name string, uid int) error {
 	useradd, err := supervisor.FindProgram("useradd")
 	if err != nil {
