@@ -76,7 +76,7 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 	}
 	var err error
 	if p.files, err = layOut(dirs, o.Volumes, time.Now()); err != nil {
-		return nil, &podError{ReasonInvalidOrders, err}
+		return nil, err
 	}
 	for _, c := range p.containers() {
 		// Other errors are the container's alone and show when it starts.
