@@ -14,6 +14,7 @@ import (
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/watch"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // lastReportTimeout bounds the wait for the last status to be written.
@@ -69,7 +70,9 @@ func (a *agent) serve(ctx context.Context, g spool.Gang, indices []int) error {
 	case <-ctx.Done():
 	}
 	a.cfg.Logger.Info("the agent was asked to end")
-	leave()
+	for _, s := range slots {
+		s.interrupt()
+	}
 	<-ended
 	if err := context.Cause(all); err != nil {
 		return err
@@ -91,6 +94,8 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 		names:    g.Names,
 		finished: map[string]bool{},
 		changed:  make(chan struct{}),
+
+		interrupted: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	if err := s.prepare(); err != nil {
@@ -126,7 +131,7 @@ func (s *slot) prepare() error {
 	}
 	p := *earlier.Pod
 	if !p.Done {
-		p.Done, p.Reason = true, ReasonAgentRestarted
+		p.Done, p.Reason = true, wellknown.ReasonAgentRestarted
 		p.Message = "the agent that ran the pod has ended, and a pod is never run twice"
 	}
 	s.status.Pod = &p

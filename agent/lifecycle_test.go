@@ -16,6 +16,7 @@ import (
 
 	"github.com/gangline/gangline/agent"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // single is one slot with its agent, whose names are known.
@@ -235,7 +236,7 @@ func TestPodsOfOneSlot(t *testing.T) {
 			require.NoError(t, spool.Write(w.dir.Desired(0), spool.Desired{
 				Version: 1, PodUID: "u", Action: spool.ActionRun, Recipient: w.agentStatus(0).Recipient, Orders: []byte("x")}))
 			p := w.done(0, "u")
-			assert.Equal(t, agent.ReasonInvalidOrders, p.Reason)
+			assert.Equal(t, wellknown.ReasonInvalidOrders, p.Reason)
 			assert.Contains(t, p.Message, "opening sealed orders")
 		},
 		"a pod or container that has no proper name runs nothing": func(t *testing.T, w *world) {
@@ -245,7 +246,7 @@ func TestPodsOfOneSlot(t *testing.T) {
 			o := w.orders("u", "true")
 			o.Containers[0].Name = "../../x"
 			w.run(0, o)
-			assert.Equal(t, agent.ReasonInvalidOrders, w.done(0, "u").Reason)
+			assert.Equal(t, wellknown.ReasonInvalidOrders, w.done(0, "u").Reason)
 			assert.DirExists(t, keep)
 		},
 		"new names reach a pod that runs": func(t *testing.T, w *world) {

@@ -17,19 +17,7 @@ import (
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/mpi/remoteshell"
 	"github.com/gangline/gangline/provider/spool"
-)
-
-// Reasons for which a pod fails as a whole.
-const (
-	// ReasonPrivateRootUnavailable: the pod has mounts that need a private root
-	// and the node's kernel allows none.
-	ReasonPrivateRootUnavailable = "PrivateRootUnavailable"
-	// ReasonInvalidOrders: the orders cannot be read or carried out.
-	ReasonInvalidOrders = "InvalidOrders"
-	// ReasonSetupFailed: the pod's files cannot be laid out on the node.
-	ReasonSetupFailed = "SetupFailed"
-	// ReasonAgentRestarted: an earlier agent of the slot had begun the pod.
-	ReasonAgentRestarted = "AgentRestarted"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // podError is why a pod fails as a whole.
@@ -52,6 +40,8 @@ type pod struct {
 	current map[string]*execution // by container
 	runs    map[string]int        // the last run of each container
 	logger  *slog.Logger
+
+	interrupted bool // it was told to end because the allocation ends
 }
 
 // execution is one run of a container as far as the slot knows it.
@@ -119,6 +109,13 @@ func (p *pod) setNames(names []spool.Name) error {
 	return nil
 }
 
+// status is what is to be reported of the pod.
+func (p *pod) status() spool.PodStatus {
+	status := p.life.Status()
+	status.Interrupted = p.interrupted
+	return status
+}
+
 // up tells that the pod's containers may start.
 func (p *pod) up() bool { return p.names != nil }
 
@@ -182,7 +179,7 @@ func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, erro
 	moved, err := p.files.relocations(c)
 	var mount *mountError
 	if errors.As(err, &mount) {
-		err = &podError{ReasonPrivateRootUnavailable, fmt.Errorf(
+		err = &podError{wellknown.ReasonPrivateRootUnavailable, fmt.Errorf(
 			"container %q: %w, and this node allows none: %w; have user namespaces allowed on the HPC nodes, or mount only host paths at their own path",
 			c.Name, mount, p.slot.cfg.PrivateRoot)}
 	}

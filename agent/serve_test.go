@@ -14,6 +14,7 @@ import (
 
 	"github.com/gangline/gangline/agent"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 const trapping = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"
@@ -34,6 +35,14 @@ func TestTerminatingTheAgentStopsWhatRuns(t *testing.T) {
 	require.NoError(t, w.agents[0].Process.Signal(unix.SIGTERM))
 	assert.Equal(t, 143, w.agentExit(0))
 	assert.Equal(t, 7, exitCode(t, w.done(0, "u")))
+	assert.True(t, w.done(0, "u").Interrupted, "the node did not ask for it")
+}
+
+func TestAPodThatKillsItselfWasNotInterrupted(t *testing.T) {
+	w := single(t)
+	w.run(0, w.orders("u", "kill -TERM $$"))
+	assert.Equal(t, 143, exitCode(t, w.done(0, "u")))
+	assert.False(t, w.done(0, "u").Interrupted)
 }
 
 func TestKillingTheAgentLeavesNothing(t *testing.T) {
@@ -81,7 +90,7 @@ func TestAPodIsNotRunAgainByASecondAgent(t *testing.T) {
 	require.Eventually(t, func() bool { return w.agentStatus(0).Instance != first.Instance }, 20*time.Second, 5*time.Millisecond)
 	w.run(0, w.orders("u", "echo again"))
 	p := w.done(0, "u")
-	assert.Equal(t, agent.ReasonAgentRestarted, p.Reason)
+	assert.Equal(t, wellknown.ReasonAgentRestarted, p.Reason)
 	assert.Equal(t, "ran\n", w.log(0, "u", "main", 0, "stdout"))
 
 	w.publishNames()
@@ -146,7 +155,7 @@ func TestWithoutPrivateRoots(t *testing.T) {
 	o.Containers[0].Mounts = []spool.Mount{{Volume: "data", Path: "/workspace"}}
 	w.run(0, o)
 	p = w.done(0, "v")
-	assert.Equal(t, agent.ReasonPrivateRootUnavailable, p.Reason)
+	assert.Equal(t, wellknown.ReasonPrivateRootUnavailable, p.Reason)
 	assert.Contains(t, p.Message, `container "main": volume "data" cannot be mounted at /workspace without a private root`)
 	assert.Contains(t, p.Message, "have user namespaces allowed")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // hangUpGrace is what the processes of a session get to end when the client has
@@ -35,7 +36,7 @@ func (s *slot) serveSSH(keys spool.SSH) error {
 		HostKey: keys.HostKey, AuthorizedKey: keys.ClientPublicKey, Logger: s.logger,
 	}, s)
 	if err != nil {
-		return &podError{ReasonInvalidOrders, err}
+		return &podError{wellknown.ReasonInvalidOrders, err}
 	}
 	s.ssh = server
 	s.background.Go(func() {

@@ -13,11 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // slot serves one slot. Its fields belong to the goroutine of run, but for those
@@ -48,6 +50,10 @@ type slot struct {
 	cleaning bool
 	failure  error         // the agent's own
 	changed  chan struct{} // closed and replaced when a session may start
+
+	// interrupted is closed when the agent is told to end by the workload
+	// manager, not by the node.
+	interrupted chan struct{}
 }
 
 // post sends a message to the slot's goroutine.
@@ -89,6 +95,22 @@ func (s *slot) run() error {
 // leave asks the slot to end its pod and itself.
 func (s *slot) leave() { s.post(func() { s.leaving = true }) }
 
+// interrupt tells the slot that it is to leave because the allocation ends.
+func (s *slot) interrupt() {
+	close(s.interrupted)
+	s.leave()
+}
+
+// wasInterrupted tells whether the allocation is known to end.
+func (s *slot) wasInterrupted() bool {
+	select {
+	case <-s.interrupted:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *slot) setDesired(d spool.Desired) { s.post(func() { s.desired = d }) }
 
 func (s *slot) setNames(names []spool.Name) {
@@ -115,6 +137,9 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 		return nil
 	}
 	if grace, stop := s.stopAsked(p.orders); stop {
+		if s.wasInterrupted() && !s.stopDesired(p.orders) && !p.life.Finished() {
+			p.interrupted = true
+		}
 		p.life.Stop(now, grace)
 	}
 	if !p.up() && len(s.names) > 0 && !p.life.Finished() {
@@ -129,7 +154,7 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 	if p.up() || p.life.Finished() {
 		wake = p.step(now)
 	}
-	status := p.life.Status()
+	status := p.status()
 	s.status.Pod = &status
 	if p.life.Finished() {
 		s.end(p)
@@ -144,12 +169,17 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 // stopAsked tells whether the current pod is to end, and how quickly.
 func (s *slot) stopAsked(o spool.PodOrders) (time.Duration, bool) {
 	switch {
-	case s.desired.PodUID == o.UID && s.desired.Action == spool.ActionStop:
+	case s.stopDesired(o):
 		return time.Duration(s.desired.GraceSeconds) * time.Second, true
 	case s.leaving, s.desired.PodUID != o.UID:
 		return time.Duration(o.GraceSeconds) * time.Second, true
 	}
 	return 0, false
+}
+
+// stopDesired tells whether the node wants the pod to end.
+func (s *slot) stopDesired(o spool.PodOrders) bool {
+	return s.desired.PodUID == o.UID && s.desired.Action == spool.ActionStop
 }
 
 // take begins the desired pod, unless it is none, had its time, or cannot be
@@ -183,17 +213,17 @@ func (s *slot) take() {
 func (s *slot) open(d spool.Desired) (spool.PodOrders, error) {
 	var o spool.PodOrders
 	if err := s.key.Open(d.Orders, &o); err != nil {
-		return o, &podError{ReasonInvalidOrders, err}
+		return o, &podError{wellknown.ReasonInvalidOrders, err}
 	}
 	switch {
 	case o.UID != d.PodUID:
-		return o, &podError{ReasonInvalidOrders, fmt.Errorf("the orders are those of pod %q", o.UID)}
+		return o, &podError{wellknown.ReasonInvalidOrders, fmt.Errorf("the orders are those of pod %q", o.UID)}
 	case len(o.Containers) == 0:
-		return o, &podError{ReasonInvalidOrders, errors.New("the pod has no containers")}
+		return o, &podError{wellknown.ReasonInvalidOrders, errors.New("the pod has no containers")}
 	}
 	for _, c := range slices.Concat(o.InitContainers, o.Containers) {
 		if !isName(c.Name) {
-			return o, &podError{ReasonInvalidOrders, fmt.Errorf("container %q: this is no name", c.Name)}
+			return o, &podError{wellknown.ReasonInvalidOrders, fmt.Errorf("container %q: this is no name", c.Name)}
 		}
 	}
 	return o, nil
@@ -208,25 +238,44 @@ func (s *slot) fail(uid string, err error) {
 	status := spool.PodStatus{UID: uid, Containers: []corev1.ContainerStatus{}}
 	s.pod = nil
 	if err != nil {
-		status.Reason, status.Message = ReasonSetupFailed, err.Error()
+		status.Reason, status.Message = wellknown.ReasonSetupFailed, err.Error()
 		var whole *podError
 		if errors.As(err, &whole) {
 			status.Reason = whole.reason
 		}
 	}
-	s.cleanUp(uid, status)
+	s.cleanUp(uid, status, false)
 }
 
 // end ends a pod whose containers have ended.
 func (s *slot) end(p *pod) {
 	s.finished[p.orders.UID] = true
 	s.pod = nil
-	s.cleanUp(p.orders.UID, p.life.Status())
+	status := p.status()
+	_, asked := s.stopAsked(p.orders)
+	s.cleanUp(p.orders.UID, status, !asked && killed(status))
 }
+
+// killed tells whether a container ended by a signal as it comes with an
+// allocation's end.
+func killed(status spool.PodStatus) bool {
+	return slices.ContainsFunc(status.Containers, func(c corev1.ContainerStatus) bool {
+		end := c.State.Terminated
+		return end != nil && (end.ExitCode == 128+int32(unix.SIGTERM) || end.ExitCode == 128+int32(unix.SIGKILL))
+	})
+}
+
+// foreboding is how long a pod that was killed by nobody known is kept from
+// being done. A workload manager signals all processes of a job at once, and the
+// pod's may die before the agent has heard of its own signal.
+const foreboding = time.Second
 
 // cleanUp removes a pod's processes and files and then reports it as done. It
 // may take long where there is much to remove.
-func (s *slot) cleanUp(uid string, status spool.PodStatus) {
+//
+// A pod that died of an unexplained signal is reported a little later, so that
+// it can be told whether the allocation's end was the cause.
+func (s *slot) cleanUp(uid string, status spool.PodStatus, unexplained bool) {
 	s.status.Pod = &status
 	s.cleaning = true
 	s.wakeSessions()
@@ -237,10 +286,17 @@ func (s *slot) cleanUp(uid string, status spool.PodStatus) {
 		if err := s.dirs(uid).remove(); err != nil {
 			s.logger.Error("removing a pod's files", "error", err)
 		}
+		if unexplained {
+			select {
+			case <-s.interrupted:
+			case <-time.After(foreboding):
+			}
+		}
 		s.post(func() {
 			s.cleaning = false
 			done := status // the other is being written, perhaps
 			done.Done = true
+			done.Interrupted = done.Interrupted || unexplained && s.wasInterrupted()
 			s.status.Pod = &done
 		})
 	})

@@ -28,6 +28,9 @@ type Config struct {
 	// Spool is the directory on the shared filesystem, at the same path here
 	// and on all HPC nodes.
 	Spool string `json:"spool"`
+	// Lock is the file that keeps two processes of this node apart. Default: in
+	// the spool. On NFS choose one on a local filesystem (see spool.Lock).
+	Lock string `json:"lock,omitempty"`
 	// Agent is the path of gangline-agent on the HPC nodes.
 	Agent string `json:"agent"`
 
@@ -131,6 +134,7 @@ func LoadConfig(path string) (Config, error) {
 }
 
 func (c *Config) setDefaults() {
+	defaultTo(&c.Lock, filepath.Join(c.Spool, "."+c.NodeName+".lock"))
 	defaultTo(&c.QueueFactor, 10)
 	defaultTo(&c.MaxPods, 1000)
 	defaultTo(&c.GPUResource, "nvidia.com/gpu")

@@ -347,3 +347,43 @@ func TestWishesThatContradictAreRefused(t *testing.T) {
 	assert.Nil(t, third.rejection)
 	assert.Equal(t, "high", s.wishes.QOS)
 }
+
+func TestTheJobThatCounts(t *testing.T) {
+	live := func(id string, age time.Duration) wlm.Job {
+		return wlm.Job{ID: id, Phase: wlm.PhaseQueued, Submitted: testNow.Add(-age)}
+	}
+	refused := wlm.Job{ID: "1", Phase: wlm.PhaseEnded, Outcome: wlm.OutcomeFailed, Submitted: testNow, Ended: testNow}
+	cancelled := wlm.Job{ID: "2", Phase: wlm.PhaseEnded, Outcome: wlm.OutcomeCancelled, Submitted: testNow, Ended: testNow.Add(time.Minute)}
+	cases := map[string]struct {
+		jobs             []wlm.Job
+		recorded, claims string
+		want             string // "" for none
+	}{
+		"none":             {nil, "", "", ""},
+		"the recorded one": {[]wlm.Job{live("3", 9), live("4", 1)}, "4", "", "4"},
+		"the recorded one even if it is not there": {[]wlm.Job{live("3", 9)}, "4", "", ""},
+		"the one with the claim":                   {[]wlm.Job{live("3", 9), live("4", 1)}, "", "4", "4"},
+		"the oldest otherwise":                     {[]wlm.Job{live("4", 1), live("3", 9)}, "", "", "3"},
+		"not the record of a refusal":              {[]wlm.Job{refused}, "", "", ""},
+		"but one that somebody cancelled":          {[]wlm.Job{refused, cancelled}, "", "", "2"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := newScene(t).allocated(wlm.PhaseQueued)
+			a.job = nil
+			if tc.recorded != "" {
+				a.job = &spool.Job{ID: tc.recorded}
+			}
+			if tc.claims != "" {
+				require.NoError(t, a.dir.TakeClaim(spool.Claim{JobID: tc.claims}))
+			}
+			got := chooseJob(tc.jobs, a)
+			if tc.want == "" {
+				assert.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			assert.Equal(t, tc.want, got.ID)
+		})
+	}
+}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -57,39 +54,6 @@ type Options struct {
 	Kind    string
 	REST    *rest.Config
 	Version string
-}
-
-// LockSpool takes the lock that keeps two providers of one node apart, and
-// waits for it as long as the context lives. A process that was killed may have
-// left a submission under way: it holds the lock too, through the file it
-// inherited, so whoever gets the lock finds no submission in flight.
-func LockSpool(ctx context.Context, root, node string) (*os.File, error) {
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("making the spool: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(root, "."+node+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the spool's lock: %w", err)
-	}
-	told := false
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("locking the spool: %w", err), f.Close())
-		}
-		if !told {
-			logr.FromContextOrDiscard(ctx).Info("another process holds the spool of this node; waiting for it to end", "lock", f.Name())
-			told = true
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for the spool's lock: %w", ctx.Err()), f.Close())
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
 }
 
 // Run is the virtual node's life: it ends with the context or with the first

@@ -246,19 +246,24 @@ func chooseJob(jobs []wlm.Job, a *allocation) *wlm.Job {
 			id = claim.JobID
 		}
 	}
-	for i := range jobs {
-		if jobs[i].ID == id {
+	var oldest *wlm.Job
+	for i, j := range jobs {
+		if j.ID == id {
 			return &jobs[i]
 		}
-	}
-	if id != "" || len(jobs) == 0 {
-		return nil
-	}
-	oldest := 0
-	for i := range jobs {
-		if jobs[i].Submitted.Before(jobs[oldest].Submitted) {
-			oldest = i
+		if !refusal(j) && (oldest == nil || j.Submitted.Before(oldest.Submitted)) {
+			oldest = &jobs[i]
 		}
 	}
-	return &jobs[oldest]
+	if id != "" {
+		return nil
+	}
+	return oldest
+}
+
+// refusal tells whether a job is but the record of a submission that the
+// workload manager refused: it ended the moment it was submitted, without ever
+// having had a node. (Slurm keeps such records; sbatch has said that it failed.)
+func refusal(j wlm.Job) bool {
+	return j.Phase == wlm.PhaseEnded && j.Nodes == "" && j.Ended.Sub(j.Submitted) <= time.Second
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/local"
 	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -111,7 +112,9 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	lock, err := provider.LockSpool(ctx, config.Spool, config.NodeName)
+	lock, err := spool.Lock(ctx, config.Lock, func() {
+		logr.FromContextOrDiscard(ctx).Info("another process holds this node's lock; waiting for it to end", "lock", config.Lock)
+	})
 	if err != nil {
 		return err
 	}

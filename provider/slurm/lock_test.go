@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -23,7 +24,7 @@ func isRejected(err error) bool {
 func lockIsFree(t *testing.T, path string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	f, err := Lock(ctx, path)
+	f, err := spool.Lock(ctx, path, nil)
 	if err != nil {
 		assert.ErrorContains(t, err, "still runs")
 		return false
@@ -36,7 +37,7 @@ func TestAnSbatchThatOutlivesItsProviderKeepsTheLock(t *testing.T) {
 	dir := t.TempDir()
 	path, goOn := filepath.Join(dir, "lock"), filepath.Join(dir, "go-on")
 	require.NoError(t, exec.Command("mkfifo", goOn).Run())
-	lock, err := Lock(t.Context(), path)
+	lock, err := spool.Lock(t.Context(), path, nil)
 	require.NoError(t, err)
 	assert.False(t, lockIsFree(t, path), "one provider at a time")
 

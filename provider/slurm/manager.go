@@ -32,7 +32,7 @@ type Config struct {
 	Partition string
 	// Timeout bounds each run of a tool; DefaultTimeout if zero.
 	Timeout time.Duration
-	// LockFile, from Lock, is handed to every sbatch, so that a later provider
+	// LockFile, from spool.Lock, is handed to every sbatch, so that a later provider
 	// can wait for those that this one may leave behind.
 	LockFile *os.File
 	// Log gets what sbatch says beside a job's id; slog.Default() if nil.

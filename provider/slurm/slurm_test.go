@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
 	"github.com/gangline/gangline/translate"
@@ -97,14 +98,14 @@ func read(t *testing.T, r translate.Request, name string) string {
 func TestWithARealSlurm(t *testing.T) {
 	t.Setenv("GANGLINE_TEST_SECRET", "of the provider") // must not reach a job
 	dev := devslurm.ForTest(t, devslurm.Config{NodePrefix: "hpc"})
-	spool := dev.SharedDir()
-	require.NoError(t, os.WriteFile(filepath.Join(spool, "agent"), []byte(agent), 0o755))
+	shared := dev.SharedDir()
+	require.NoError(t, os.WriteFile(filepath.Join(shared, "agent"), []byte(agent), 0o755))
 	lockPath := filepath.Join(t.TempDir(), "lock")
-	lock, err := slurm.Lock(t.Context(), lockPath)
+	lock, err := spool.Lock(t.Context(), lockPath, nil)
 	require.NoError(t, err)
 	manager, err := slurm.New(slurm.Config{Conf: dev.SlurmConf(), LockFile: lock})
 	require.NoError(t, err)
-	c := &cluster{dev: dev, Manager: manager, spool: spool}
+	c := &cluster{dev: dev, Manager: manager, spool: shared}
 
 	t.Run("name and inventory", c.testInventory)
 	t.Run("a gang of equal tasks", c.testEqualTasks)
@@ -323,9 +324,9 @@ func (c *cluster) testNoController(t *testing.T, lock *os.File, lockPath string)
 	_, err = c.Submit(ctx, c.request(t, "orphan", tasks(1, 1, 0, 0)))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, lock.Close())
-	_, err = slurm.Lock(ctx, lockPath)
+	_, err = spool.Lock(ctx, lockPath, nil)
 	assert.ErrorContains(t, err, "still runs")
-	next, err := slurm.Lock(t.Context(), lockPath)
+	next, err := spool.Lock(t.Context(), lockPath, nil)
 	require.NoError(t, err)
 	require.NoError(t, next.Close())
 

@@ -70,6 +70,12 @@ const (
 	ReasonBadAnnotation    = "BadAnnotation"
 	ReasonDoesNotFit       = "DoesNotFit"
 
+	// What an agent could not do.
+	ReasonPrivateRootUnavailable = "PrivateRootUnavailable" // the pod has mounts that need a private root, and the node's kernel allows none
+	ReasonInvalidOrders          = "InvalidOrders"          // the orders cannot be read or carried out
+	ReasonSetupFailed            = "SetupFailed"            // the pod's files cannot be laid out on the node
+	ReasonAgentRestarted         = "AgentRestarted"         // an earlier agent of the slot had begun the pod
+
 	ReasonNodeFailure     = "NodeFailure"
 	ReasonPreempted       = "Preempted"
 	ReasonDeadline        = "DeadlineExceeded"
