@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -14,6 +15,34 @@ import (
 )
 
 type queue = workqueue.TypedRateLimitingInterface[Request]
+
+// wakeups lets those outside the controller have gangs looked at. What comes
+// before the controller has made its queue is kept until then.
+type wakeups struct {
+	mu    sync.Mutex
+	queue queue
+	early []Request
+}
+
+func (w *wakeups) add(req Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue == nil {
+		w.early = append(w.early, req)
+		return
+	}
+	w.queue.Add(req)
+}
+
+func (w *wakeups) open(q queue) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = q
+	for _, req := range w.early {
+		q.Add(req)
+	}
+	w.early = nil
+}
 
 // podEvents has a pod's gang looked at, or finds out what it is first.
 func (r *Reconciler) podEvents() handler.TypedEventHandler[*corev1.Pod, Request] {

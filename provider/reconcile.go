@@ -45,7 +45,7 @@ type Reconciler struct {
 	site     func() siteView
 	node     func() *corev1.Node
 
-	enqueue func(Request)
+	wake wakeups
 
 	recovering sync.Mutex
 	recovered  bool
@@ -93,7 +93,7 @@ func (r *Reconciler) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.enqueue(Request{Gang: m.key})
+		r.look(m.key)
 	}
 	r.recovered = true
 	return nil
@@ -109,7 +109,7 @@ func (r *Reconciler) assign(ctx context.Context, name types.NamespacedName) erro
 	if err != nil {
 		return err
 	}
-	r.enqueue(Request{Gang: m.key})
+	r.look(m.key)
 	return nil
 }
 

@@ -136,7 +136,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // look has a gang looked at.
-func (r *Reconciler) look(key string) { r.enqueue(Request{Gang: key}) }
+func (r *Reconciler) look(key string) { r.wake.add(Request{Gang: key}) }
 
 // listed is called after each listing: the gangs whose jobs have changed are
 // looked at, and so are those whose job was expected and not seen.
@@ -201,10 +201,10 @@ func (r *Reconciler) setup(mgr manager.Manager) error {
 		return fmt.Errorf("making the gangs' controller: %w", err)
 	}
 	sources := []source.TypedSource[Request]{
-		source.TypedFunc[Request](func(_ context.Context, q workqueue.TypedRateLimitingInterface[Request]) error {
-			r.enqueue = q.Add
+		source.TypedFunc[Request](func(_ context.Context, q queue) error {
+			r.wake.open(q)
 			for _, key := range r.registry.keys() {
-				q.Add(Request{Gang: key})
+				r.look(key)
 			}
 			return nil
 		}),

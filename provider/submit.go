@@ -158,8 +158,8 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 		return r.giveBackUnsubmitted(ctx, s)
 	}
 	patience := r.config.ReleaseTimeout.Duration
-	if s.job != nil && s.job.Phase == wlm.PhaseQueued {
-		patience = 0
+	if s.job != nil && s.job.Phase == wlm.PhaseQueued && agentsMissing(s.reports) == len(s.reports) {
+		patience = 0 // nobody is there who could go by himself
 	}
 	if left := patience - s.now.Sub(a.releasedAt); left > 0 {
 		s.within(left)
