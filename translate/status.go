@@ -195,7 +195,8 @@ func phase(o Observation, s corev1.PodStatus) corev1.PodPhase {
 		}
 		return corev1.PodPending
 	}
-	if !o.Observed.Done {
+	if !o.Observed.Done || o.Observed.Interrupted {
+		// What was interrupted ends with its allocation (Ended), not before.
 		if allStarted(s.ContainerStatuses) {
 			return corev1.PodRunning
 		}

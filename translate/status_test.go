@@ -97,6 +97,11 @@ func TestPodPhase(t *testing.T) {
 				Containers: []corev1.ContainerStatus{exited("a", 0), exited("b", 0)}, Done: true, Reason: "PrivateRootUnavailable",
 			}}, corev1.PodFailed,
 		},
+		"interrupted is Running until it is known why": {
+			translate.Observation{Pod: two, Agent: agent, Observed: &spool.PodStatus{
+				Containers: []corev1.ContainerStatus{exited("a", 143), exited("b", 143)}, Done: true, Interrupted: true,
+			}}, corev1.PodRunning,
+		},
 		"a silent agent changes nothing": {
 			translate.Observation{Pod: was(corev1.PodRunning), Agent: agent}, corev1.PodRunning,
 		},

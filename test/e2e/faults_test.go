@@ -104,7 +104,7 @@ func restartProvider(w *world) {
 }
 
 func silentSlurm(w *world) {
-	w.create(w.makePod("calm", "sleep 12", resources("1", "0")))
+	w.create(w.makePod("calm", "sleep 25", resources("1", "0")))
 	w.waitPhase("calm", corev1.PodRunning)
 	require.NoError(w, w.env.Slurm.StopController(w.Context()))
 	w.eventually("the node says that Slurm is silent", func(context.Context) (bool, string) {
