@@ -63,25 +63,58 @@ func killUntilNone(ctx context.Context, find func() ([]int, error)) error {
 	}
 }
 
+// execWindow is how long the environment of a process may look empty while it
+// executes another program (the kernel has no new one to show yet).
+const execWindow = 20 * time.Millisecond
+
+// withCookie lists the processes that carry the cookie. A process whose
+// environment is empty is looked at again until it is clear that it has none.
 func withCookie(cookie string) ([]int, error) {
 	pids, err := all()
 	if err != nil {
 		return nil, err
 	}
-	want := []byte(cookie)
-	return filter(pids, func(pid int) bool {
-		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-		if err != nil {
-			return false // gone, or somebody else's
-		}
-		for entry := range bytes.SplitSeq(env, []byte{0}) {
-			if bytes.HasPrefix(entry, want) {
-				return true
+	var found []int
+	for deadline := time.Now().Add(execWindow); ; {
+		var unclear []int
+		for _, pid := range pids {
+			switch has, clear := carries(pid, []byte(cookie)); {
+			case has:
+				found = append(found, pid)
+			case !clear:
+				unclear = append(unclear, pid)
 			}
 		}
-		return false
-	}), nil
+		if len(unclear) == 0 || time.Now().After(deadline) {
+			return found, nil
+		}
+		pids = unclear
+		time.Sleep(time.Millisecond) // the kernel tells nobody that an exec is over
+	}
 }
+
+// carries tells whether a process has the cookie, and whether that is clear.
+func carries(pid int, cookie []byte) (has, clear bool) {
+	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return false, true // gone, or somebody else's
+	}
+	if len(env) == 0 {
+		parent, ok := parentOf(pid)
+		return false, !ok || parent == kthreadd || pid == kthreadd
+	}
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.HasPrefix(entry, cookie) {
+			return true, true
+		}
+	}
+	return false, true
+}
+
+// kthreadd is the parent of the kernel's own threads, which have no
+// environment. (In a PID namespace there are none, and nothing has to be told
+// apart.)
+const kthreadd = 2
 
 func descendants(of int) ([]int, error) {
 	pids, err := all()
@@ -135,14 +168,4 @@ func all() ([]int, error) {
 		}
 	}
 	return pids, nil
-}
-
-func filter(pids []int, keep func(int) bool) []int {
-	var kept []int
-	for _, pid := range pids {
-		if keep(pid) {
-			kept = append(kept, pid)
-		}
-	}
-	return kept
 }

@@ -136,7 +136,9 @@ func (n *session) start(ctx context.Context) {
 
 // finish sends how the command ended. An exit status is sent even where a signal
 // ended it (128+n): ssh turns an exit-signal into 255, and nobody would learn
-// the signal's number. Whoever has gone gets nothing, so errors are not looked at.
+// the signal's number. It goes before the end of the output, as sshd mostly does:
+// OpenSSH's shared connections sometimes lose one that comes after. Whoever has
+// gone gets nothing, so errors are not looked at.
 func (n *session) finish(exitStatus int, err error) {
 	defer n.channel.Close()
 	request, payload := "exit-status", ssh.Marshal(sshclient.ExitStatus{Status: uint32(exitStatus)})
@@ -147,8 +149,8 @@ func (n *session) finish(exitStatus int, err error) {
 		_, _ = io.WriteString(n.channel.Stderr(), "gangline: "+err.Error()+"\n")
 		payload = ssh.Marshal(sshclient.ExitStatus{Status: exitUnstarted})
 	}
-	_ = n.channel.CloseWrite()
 	_, _ = n.channel.SendRequest(request, false, payload)
+	_ = n.channel.CloseWrite()
 }
 
 // resized keeps the newest size only.
