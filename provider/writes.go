@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,11 +84,13 @@ func (w *writes) patch(ctx context.Context, before, after *corev1.Pod) (*corev1.
 // podPatch is the strategic merge patch from one version to the other, bound to
 // the pod's UID; nil where nothing differs.
 func podPatch(before, after *corev1.Pod) ([]byte, error) {
+	sameFinalizers := slices.Equal(before.Finalizers, after.Finalizers)
 	pick := func(p *corev1.Pod) ([]byte, error) {
-		return json.Marshal(corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations, Finalizers: p.Finalizers},
-			Status:     p.Status,
-		})
+		picked := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations}, Status: p.Status}
+		if !sameFinalizers {
+			picked.Finalizers = p.Finalizers
+		}
+		return json.Marshal(picked)
 	}
 	was, err := pick(before)
 	if err != nil {

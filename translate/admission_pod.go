@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 const byScheduler = "the scheduler's business; it is done before the pod gets here"
@@ -25,14 +27,14 @@ func podRules() []rule {
 			field: "metadata.annotations", when: "slurm-bridge's, other than account, constraints, exclusive, partition, qos, reservation and timelimit", verdict: ignored,
 			note: "the allocation's size and name come from the pods' own requests and owner",
 			uses: onAnnotations(func(name string) bool {
-				alias, ok := strings.CutPrefix(name, slinkyPrefix)
+				alias, ok := strings.CutPrefix(name, wellknown.SlurmBridgePrefix)
 				return ok && !isSlinkyWish(alias)
 			}),
 		},
 		{
 			field: "metadata.annotations", when: "interLink's (slurm-job.vk.io/…)", verdict: ignored,
 			note: "free flags and scripts are not passed on; gangline.dev annotations say what the allocation should be",
-			uses: onAnnotations(func(name string) bool { return strings.HasPrefix(name, "slurm-job.vk.io/") }),
+			uses: onAnnotations(func(name string) bool { return strings.HasPrefix(name, wellknown.InterLinkPrefix) }),
 		},
 		{field: "spec.initContainers", verdict: supported, note: "one after the other; those with restartPolicy Always are sidecars. Each field as in containers"},
 		{

@@ -10,6 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	. "github.com/gangline/gangline/translate/translatetest"
+
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 func TestAdmitKeepsAPodThatIsBeingDebugged(t *testing.T) {
@@ -40,8 +42,8 @@ func TestWarningsNameWhatNothingHonours(t *testing.T) {
 		fields []string
 	}{
 		"slurm-bridge's annotations that have no meaning here": {
-			pod: MakePod("pi").Annotation(slinkyPrefix+"gres", "gpu:1").Annotation(slinkyPrefix+"qos", "low").
-				Annotation(slinkyPrefix+"user-id", "0").Obj(),
+			pod: MakePod("pi").Annotation(wellknown.SlurmBridgePrefix+"gres", "gpu:1").Annotation(wellknown.SlurmBridgePrefix+"qos", "low").
+				Annotation(wellknown.SlurmBridgePrefix+"user-id", "0").Obj(),
 			fields: []string{"metadata.annotations[slurmjob.slinky.slurm.net/gres]"},
 		},
 		"interLink's annotations": {

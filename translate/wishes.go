@@ -10,10 +10,6 @@ import (
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
-// slinkyPrefix is that of slurm-bridge's annotations, which users may have
-// written already. Those that make sense here count where ours are missing.
-const slinkyPrefix = "slurmjob.slinky.slurm.net/"
-
 var (
 	// namePattern is that of Slurm's names. They begin with no dash, so that
 	// none reads as an option, and hold no comma, so that each is one name.
@@ -79,8 +75,8 @@ func ParseWishes(pod, owner map[string]string, partitions []string) (Wishes, *Re
 		return owner[name]
 	}
 	for _, id := range slinkyIdentity() {
-		if find(slinkyPrefix+id) != "" {
-			return Wishes{}, badAnnotation(slinkyPrefix+id, "is not supported: "+siteIdentity+". Remove it.")
+		if find(wellknown.SlurmBridgePrefix+id) != "" {
+			return Wishes{}, badAnnotation(wellknown.SlurmBridgePrefix+id, "is not supported: "+siteIdentity+". Remove it.")
 		}
 	}
 	var w Wishes
@@ -88,7 +84,7 @@ func ParseWishes(pod, owner map[string]string, partitions []string) (Wishes, *Re
 		name := wish.name
 		value := find(name)
 		if value == "" {
-			name = slinkyPrefix + wish.alias
+			name = wellknown.SlurmBridgePrefix + wish.alias
 			value = find(name)
 		}
 		if value == "" {

@@ -31,9 +31,9 @@ func TestParseWishes(t *testing.T) {
 		},
 		"all of slurm-bridge's on the owner": {
 			owner: annotations{
-				slinkyPrefix + "partition": "gpu", slinkyPrefix + "account": "a", slinkyPrefix + "qos": "q",
-				slinkyPrefix + "timelimit": "90", slinkyPrefix + "constraints": "ib&gpu", slinkyPrefix + "reservation": "r",
-				slinkyPrefix + "exclusive": "true", slinkyPrefix + "gres": "gpu:1",
+				wellknown.SlurmBridgePrefix + "partition": "gpu", wellknown.SlurmBridgePrefix + "account": "a", wellknown.SlurmBridgePrefix + "qos": "q",
+				wellknown.SlurmBridgePrefix + "timelimit": "90", wellknown.SlurmBridgePrefix + "constraints": "ib&gpu", wellknown.SlurmBridgePrefix + "reservation": "r",
+				wellknown.SlurmBridgePrefix + "exclusive": "true", wellknown.SlurmBridgePrefix + "gres": "gpu:1",
 			},
 			want: Wishes{
 				Partition: "gpu", Account: "a", QOS: "q", TimeLimit: 90 * time.Minute,
@@ -45,7 +45,7 @@ func TestParseWishes(t *testing.T) {
 			want: Wishes{QOS: "mine", Account: "a"},
 		},
 		"ours on the owner comes before slurm-bridge's on the pod": {
-			pod: annotations{slinkyPrefix + "qos": "bridge"}, owner: annotations{wellknown.AnnotationQOS: "ours"},
+			pod: annotations{wellknown.SlurmBridgePrefix + "qos": "bridge"}, owner: annotations{wellknown.AnnotationQOS: "ours"},
 			want: Wishes{QOS: "ours"},
 		},
 		"an empty one counts as absent": {
@@ -84,9 +84,9 @@ func TestParseWishesRefuses(t *testing.T) {
 		"a space in a constraint":         {wellknown.AnnotationConstraint, "a & b", wellknown.ReasonBadAnnotation, "write features"},
 		"a time limit that is none":       {wellknown.AnnotationTimeLimit, "soon", wellknown.ReasonBadAnnotation, `is "soon": write a duration`},
 		"a maybe":                         {wellknown.AnnotationNodesExclusive, "yes", wellknown.ReasonBadAnnotation, `write "true" or "false"`},
-		"a user":                          {slinkyPrefix + "user-id", "0", wellknown.ReasonBadAnnotation, "a pod cannot choose them. Remove it."},
-		"a group":                         {slinkyPrefix + "group-id", "0", wellknown.ReasonBadAnnotation, "a pod cannot choose them. Remove it."},
-		"slurm-bridge's as strictly":      {slinkyPrefix + "account", "a,b", wellknown.ReasonBadAnnotation, slinkyPrefix + "account is"},
+		"a user":                          {wellknown.SlurmBridgePrefix + "user-id", "0", wellknown.ReasonBadAnnotation, "a pod cannot choose them. Remove it."},
+		"a group":                         {wellknown.SlurmBridgePrefix + "group-id", "0", wellknown.ReasonBadAnnotation, "a pod cannot choose them. Remove it."},
+		"slurm-bridge's as strictly":      {wellknown.SlurmBridgePrefix + "account", "a,b", wellknown.ReasonBadAnnotation, wellknown.SlurmBridgePrefix + "account is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			annotations := map[string]string{tc.annotation: tc.value}

@@ -20,6 +20,12 @@ const (
 	AnnotationReservation    = Domain + "/reservation" // name of a reservation
 	AnnotationNodesExclusive = Domain + "/nodes-exclusive"
 
+	// SlurmBridgePrefix is that of slurm-bridge's annotations, which users may
+	// have written already; those that make sense here are aliases of ours.
+	SlurmBridgePrefix = "slurmjob.slinky.slurm.net/"
+	// InterLinkPrefix is that of interLink's, which are ignored with an Event.
+	InterLinkPrefix = "slurm-job.vk.io/"
+
 	// AnnotationRides overrides whether a slot rides on slot 0's node
 	// ("true") or has resources of its own ("false").
 	AnnotationRides = Domain + "/rides"

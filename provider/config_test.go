@@ -1,0 +1,75 @@
+package provider
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const validConfig = `
+apiVersion: config.gangline.dev/v1alpha1
+kind: NodeConfiguration
+nodeName: hpc
+spool: /shared/gangline
+agent: /shared/bin/gangline-agent
+workloadManager: slurm
+kubelet: {address: 10.0.0.5, certFile: /c, keyFile: /k, clientCAFile: /a}
+`
+
+func load(t *testing.T, text string) (Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return LoadConfig(path)
+}
+
+func TestConfigDefaults(t *testing.T) {
+	c, err := load(t, validConfig)
+	require.NoError(t, err)
+	assert.Equal(t, 10, c.QueueFactor)
+	assert.Equal(t, "nvidia.com/gpu", c.GPUResource)
+	assert.Equal(t, 2*time.Minute, c.AllocationGrace.Duration)
+	assert.EqualValues(t, 10250, c.Kubelet.Port)
+	assert.Equal(t, "/shared/gangline/.hpc.lock", c.Lock)
+}
+
+func TestConfigErrorsNameTheField(t *testing.T) {
+	cases := map[string]struct{ add, says string }{
+		"an unknown field":                {"partiton: gpu\n", `unknown field "partiton"`},
+		"a relative spool":                {"spool: shared\n", "spool must be an absolute path"},
+		"an unknown workload manager":     {"workloadManager: pbs\n", "workloadManager must be slurm or local"},
+		"local without nodes":             {"workloadManager: local\n", "local.nodes"},
+		"a negative queue factor":         {"queueFactor: -1\n", "queueFactor must be 1 or more"},
+		"a time that is none":             {"jobInterval: soon\n", "soon"},
+		"another kind":                    {"kind: Deployment\n", "NodeConfiguration"},
+		"a relative hostPath":             {"hostPaths: [data]\n", "hostPaths must be absolute"},
+		"a kubelet without a certificate": {"kubelet: {address: 10.0.0.5}\n", "certFile"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			// The last of two equal keys would be an error of its own.
+			text := validConfig
+			key, _, _ := strings.Cut(c.add, ":")
+			text = withoutKey(text, key) + c.add
+			_, err := load(t, text)
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+	_, err := LoadConfig("/nowhere/node.yaml")
+	assert.ErrorContains(t, err, "/nowhere/node.yaml")
+}
+
+func withoutKey(text, key string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, key+":") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
