@@ -47,9 +47,6 @@ type allocation struct {
 	// missing counts successive listings without the job.
 	missing     int
 	missingSeen time.Time
-	// shown is the waiting text on the pods, refreshed not too often.
-	shown   translate.Waiting
-	shownAt time.Time
 }
 
 func (a *allocation) name() string { return a.gang.Allocation }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -121,18 +122,17 @@ const shownAtMost = 5 * time.Second
 
 // waitingText is what the gang as a whole waits for, as shown on its pods.
 func (s *state) waitingText() translate.Waiting {
-	text := s.allocationWaiting()
-	a := s.alloc
-	if a == nil || text == a.shown {
+	text, n := s.allocationWaiting(), s.note
+	if text == n.shown {
 		return text
 	}
-	if text.Reason == a.shown.Reason {
-		if left := shownAtMost - s.now.Sub(a.shownAt); left > 0 {
+	if text.Reason == n.shown.Reason {
+		if left := shownAtMost - s.now.Sub(n.shownAt); left > 0 {
 			s.within(left)
-			return a.shown
+			return n.shown
 		}
 	}
-	a.shown, a.shownAt = text, s.now
+	n.shown, n.shownAt = text, s.now
 	return text
 }
 
@@ -170,6 +170,9 @@ func (s *state) missingMessage() string {
 			separator = "; missing: "
 		}
 		message += separator + slotName(s.slots[k])
+		if s.note.whereabouts != nil {
+			message += " (" + cmp.Or(s.note.whereabouts[slotName(s.slots[k])], "it does not exist") + ")"
+		}
 	}
 	return message
 }

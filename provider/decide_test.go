@@ -35,7 +35,7 @@ func newScene(t *testing.T) *scene {
 	gang := translate.JobSetGang(js, 0, translate.Options{
 		Selects: func(corev1.PodSpec) bool { return true }, GPUResource: "nvidia.com/gpu",
 	})
-	return &scene{t: t, s: &state{key: gang.Key, now: testNow, gang: gang, slots: gang.Slots}}
+	return &scene{t: t, s: &state{key: gang.Key, now: testNow, gang: gang, slots: gang.Slots, note: &note{}}}
 }
 
 func (c *scene) worker(index int) *podState   { return c.add("worker", index) }

@@ -45,7 +45,8 @@ type Reconciler struct {
 	site     func() siteView
 	node     func() *corev1.Node
 
-	wake wakeups
+	wake  wakeups
+	notes notes
 
 	recovering sync.Mutex
 	recovered  bool
@@ -68,6 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 		return reconcile.Result{}, err
 	}
 	s.decideWith(r.kind, r.site(), r.config.AllocationGrace.Duration)
+	r.lookForMissing(ctx, s)
 	err = r.act(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gang %s: %w", req.Gang, err)
@@ -159,6 +161,9 @@ func (r *Reconciler) finish(ctx context.Context, s *state) error {
 			return err
 		}
 		s.within(time.Second) // a restarted owner's pods may be waiting
+	}
+	if len(s.pods) == 0 {
+		r.notes.forget(s.key)
 	}
 	members := map[types.UID]bool{}
 	for _, p := range s.pods {

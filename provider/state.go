@@ -44,6 +44,8 @@ type state struct {
 	// missing are the first slots that have no pod; nothing is submitted
 	// while there are any.
 	missing []int
+	// note is what is remembered of the gang between two looks.
+	note *note
 	// wishes come from the pods' annotations.
 	wishes translate.Wishes
 	// ending is set when the allocation's end has been seen and is final.
@@ -117,7 +119,7 @@ func (s *state) within(d time.Duration) {
 
 // gather collects all that is known of a gang.
 func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
-	s := &state{key: key, now: time.Now()}
+	s := &state{key: key, now: time.Now(), note: r.notes.of(key)}
 	var owner types.NamespacedName
 	for uid, m := range r.owners.members(key) {
 		pod := &corev1.Pod{}

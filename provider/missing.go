@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/gangline/gangline/translate"
+)
+
+const (
+	// searchAfter is how long a gang is incomplete before its missing pods are
+	// looked for: pods come one by one, and mostly within a second.
+	searchAfter = 3 * time.Second
+	// searchAgain is the time between two searches for one gang.
+	searchAgain = 10 * time.Second
+)
+
+// notes are what is worth remembering of gangs, for their pods' texts alone: a
+// restarted provider begins without.
+type notes struct {
+	mu    sync.Mutex
+	gangs map[string]*note
+}
+
+// note is one gang's. Only its reconciliation uses it.
+type note struct {
+	// shown is the waiting text on the pods.
+	shown   translate.Waiting
+	shownAt time.Time
+	// incomplete is since when pods are missing, asked when they were last
+	// looked for, whereabouts what was found, by host name.
+	incomplete, asked time.Time
+	whereabouts       map[string]string
+}
+
+func (n *notes) of(key string) *note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gangs == nil {
+		n.gangs = map[string]*note{}
+	}
+	if n.gangs[key] == nil {
+		n.gangs[key] = &note{}
+	}
+	return n.gangs[key]
+}
+
+func (n *notes) forget(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.gangs, key)
+}
+
+// lookForMissing finds out why the missing pods of a gang are not here: the
+// scheduler may have bound them to another node, or cannot bind them at all. A
+// failed look changes nothing.
+func (r *Reconciler) lookForMissing(ctx context.Context, s *state) {
+	n := s.note
+	if len(s.missing) == 0 || (s.alloc != nil && s.alloc.live()) {
+		n.incomplete, n.asked, n.whereabouts = time.Time{}, time.Time{}, nil
+		return
+	}
+	if n.incomplete.IsZero() {
+		n.incomplete = s.now
+	}
+	if left := max(searchAfter-s.now.Sub(n.incomplete), searchAgain-s.now.Sub(n.asked)); left > 0 {
+		s.within(left)
+		return
+	}
+	n.asked = s.now
+	s.within(searchAgain)
+	pods := &corev1.PodList{}
+	ours := client.MatchingLabels{jobset.JobSetNameKey: s.gang.OwnerName}
+	if err := r.live.List(ctx, pods, client.InNamespace(s.gang.Namespace), ours); err != nil {
+		return
+	}
+	n.whereabouts = map[string]string{}
+	for i := range pods.Items {
+		n.whereabouts[translate.ShortHostname(&pods.Items[i])] = whereIs(&pods.Items[i])
+	}
+}
+
+// whereIs says where a pod is that is not here.
+func whereIs(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return "it is on node " + pod.Spec.NodeName
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("it is not scheduled: %s", c.Message)
+		}
+	}
+	return "it is not scheduled"
+}
