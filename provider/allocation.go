@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,9 @@ type allocation struct {
 	desired []spool.Desired
 	// pods are all pods that were ever given a slot here, with their slot.
 	pods map[types.UID]int
+
+	// stopping is when the stop of each slot's pod was first known to be ordered.
+	stopping map[int]time.Time
 
 	// untouched tells that no submission was tried since this process made
 	// the directory: no job of this name can exist.
@@ -57,7 +61,7 @@ func (a *allocation) live() bool { return a.ended == nil }
 func newAllocation(root spool.Root, names translate.Names, g translate.Gang, generation int) (*allocation, error) {
 	sg := spool.Gang{
 		Version:    spool.Version,
-		Allocation: translate.AllocationName(names, g, generation),
+		Allocation: translate.AllocationName(names, g, generation, rand.Text()),
 		Key:        g.Key,
 		Generation: generation,
 		Cluster:    names.Cluster,
@@ -68,6 +72,7 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		OwnerUID:   string(g.OwnerUID),
 		Tasks:      g.Tasks(),
 		Groups:     len(g.TaskGroups()),
+		Refills:    g.Refills,
 	}
 	for _, s := range g.Slots {
 		sg.Slots = append(sg.Slots, spool.Slot{
@@ -79,7 +84,7 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		dir:     root.Dir(sg.Allocation),
 		gang:    sg,
 		desired: make([]spool.Desired, len(sg.Slots)),
-		pods:    map[types.UID]int{},
+		pods:    map[types.UID]int{}, stopping: map[int]time.Time{},
 	}
 	isNew, err := a.dir.Create(len(sg.Slots))
 	if err != nil {
@@ -99,7 +104,7 @@ var errNotOurs = errors.New("the allocation belongs to another virtual node")
 // was submitted for it, so it is reported as fs.ErrNotExist.
 func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*allocation, error) {
 	// A submission may have been under way when the process before died.
-	a := &allocation{dir: dir, pods: map[types.UID]int{}, lastTry: now}
+	a := &allocation{dir: dir, pods: map[types.UID]int{}, stopping: map[int]time.Time{}, lastTry: now}
 	if ok, err := spool.Read(dir.Gang(), &a.gang); err != nil {
 		return nil, err
 	} else if !ok {

@@ -22,10 +22,14 @@ import (
 func (s *state) bind() {
 	holder := map[int]*podState{}
 	for _, p := range s.pods {
+		if p.before != nil && p.before.ended != nil && p.live() {
+			// Never again: it may have run.
+			p.ending, p.over = ptr.To(translate.AllocationEnding(*p.before.ended)), true
+		}
 		if slot, ok := s.startedSlot(p); ok {
 			p.slot, p.started = slot, true
 			s.observe(p)
-			if !terminal(p.pod) {
+			if !p.over {
 				holder[slot] = p
 			}
 		}
@@ -33,6 +37,9 @@ func (s *state) bind() {
 	free := func(k int) bool { return holder[k] == nil }
 	for _, p := range s.pods {
 		if p.started || !p.live() || p.deleting() {
+			continue
+		}
+		if p.waiting = s.noPlace(); p.waiting.Reason != "" {
 			continue
 		}
 		slot, ok := s.slotFor(p, free)
@@ -49,6 +56,26 @@ func (s *state) bind() {
 			p.agent = &s.reports[slot].Agent
 		}
 	}
+}
+
+// noPlace says why no pod of the gang can have a place now.
+func (s *state) noPlace() translate.Waiting {
+	switch {
+	case s.alloc != nil && s.alloc.live() && s.alloc.gang.Release:
+		// Its end would be theirs too; they are the next allocation's.
+		return translate.Waiting{
+			Reason:  wellknown.ReasonWaitingForSlot,
+			Message: "the gang's earlier allocation " + s.alloc.name() + " is being given back",
+		}
+	case len(s.slots) == 0 && s.owner.gone:
+		return translate.Waiting{Reason: wellknown.ReasonOwnerGone, Message: "the pod's owner is gone, and with it the gang's size"}
+	case len(s.slots) == 0:
+		return translate.Waiting{
+			Reason:  wellknown.ReasonWaitingForSlot,
+			Message: "the owner's pod templates select no place on this node",
+		}
+	}
+	return translate.Waiting{}
 }
 
 // startedSlot finds the slot whose agent has the pod's orders.
@@ -97,6 +124,11 @@ func (s *state) slotFor(p *podState, free func(int) bool) (int, bool) {
 // that have run too long.
 func (s *state) stops() {
 	for _, p := range s.pods {
+		if terminal(p.pod) && p.running() {
+			// Somebody else has failed it (the pod garbage collector does, where
+			// the Node was away); its process must go all the same.
+			p.stop, p.grace = true, ptr.Deref(p.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		}
 		if terminal(p.pod) || p.rejection != nil {
 			continue
 		}

@@ -162,12 +162,32 @@ func TestRelease(t *testing.T) {
 			prepare: func(*scene) {}, after: 3 * time.Minute, want: true,
 		},
 		"when an agent does not stop a pod long after its time": {
-			prepare: func(c *scene) { c.started(deleted(c.worker(0), 30), 0) }, after: 2 * time.Minute, want: true,
+			prepare: func(c *scene) {
+				c.started(deleted(c.worker(0), 30), 0)
+				c.s.alloc.desired[0].Action = spool.ActionStop
+			}, after: 2 * time.Minute, want: true,
+		},
+		"not because a pod was to be deleted long ago, and nobody had told its agent": {
+			prepare: func(c *scene) {
+				p := deleted(c.worker(0), 30)
+				p.pod.DeletionTimestamp = ptr.To(metav1.NewTime(testNow.Add(-time.Hour)))
+				c.started(p, 0)
+			}, want: false,
 		},
 		"at once when the owner is gone":      {prepare: func(c *scene) { c.s.owner.gone = true }, want: true},
 		"at once when the owner is suspended": {prepare: func(c *scene) { c.s.owner.suspended = true }, want: true},
 		"at once when the owner has finished": {prepare: func(c *scene) { c.s.owner.finished = true }, want: true},
-		"at once when nobody brings new pods": {prepare: func(c *scene) { c.s.gang.Refills = false }, want: true},
+		"at once when nobody brings new pods": {
+			prepare: func(c *scene) { c.s.gang.Refills, c.s.alloc.gang.Refills = false, false }, want: true,
+		},
+		"not at once when more pods of the same Job are to come": {
+			prepare: func(c *scene) {
+				c.s.gang.Waves = true
+				c.finished(c.worker(0), 0, 0)
+				c.finished(c.worker(1), 1, 0)
+				c.finished(c.launcher(), 2, 0)
+			}, want: false,
+		},
 		"at once when all have succeeded": {
 			prepare: func(c *scene) {
 				c.finished(c.worker(0), 0, 0)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
@@ -54,8 +55,23 @@ func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.R
 // form finds the first slots that have no pod. Slots count as filled only by
 // pods that are to run.
 func (s *state) form() {
-	filled := bound(s.pods)
-	s.missing = translate.Gang{Slots: s.slots}.Missing(func(k int) bool { _, ok := filled[k]; return ok })
+	filled := map[int]bool{}
+	for slot := range bound(s.pods) {
+		filled[slot] = true
+	}
+	for _, p := range s.pods {
+		// A place whose pod has done its work gets no other pod: the gang is
+		// whole without it.
+		if p.pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		if p.before != nil {
+			filled[p.before.slot] = true
+		} else if slot, ok := s.slotFor(p, func(k int) bool { return !filled[k] }); ok {
+			filled[slot] = true
+		}
+	}
+	s.missing = translate.Gang{Slots: s.slots}.Missing(func(k int) bool { return filled[k] })
 }
 
 // mustSubmit tells whether the gang has all it needs for an allocation and has
@@ -64,7 +80,7 @@ func (s *state) mustSubmit() bool {
 	if s.alloc != nil && s.alloc.live() {
 		return s.alloc.job == nil && !s.alloc.gang.Release
 	}
-	return len(s.slots) > 0 && len(s.missing) == 0 && !s.owner.done() && s.ending == nil
+	return len(bound(s.pods)) > 0 && len(s.missing) == 0 && !s.owner.done() && s.ending == nil
 }
 
 // jobWaiting explains a gang whose job exists while its pods do not run yet.
@@ -88,8 +104,8 @@ func jobWaiting(manager, id string, job *wlm.Job, reports []spool.Status) transl
 	if job.Nodes != "" {
 		message += " on " + job.Nodes
 	}
-	if n := agentsMissing(reports); n > 0 {
-		message += fmt.Sprintf(", %d of %d agents have reported", len(reports)-n, len(reports))
+	if agentsMissing(reports) > 0 {
+		message += ", waiting for its agents to report" // no number: each change would be a write for each pod
 	}
 	return translate.Waiting{Reason: wellknown.ReasonStarting, Message: message}
 }
@@ -127,6 +143,22 @@ func (v siteView) of(partition string) translate.Site {
 	site := v.site
 	site.Nodes = v.nodes(partition)
 	return site
+}
+
+// node is what an HPC node has, as limits that a container does not set count;
+// nothing where the node is not known.
+func (v siteView) node(name string) corev1.ResourceList {
+	for _, p := range v.inventory.Partitions {
+		for _, n := range p.Nodes {
+			if n.Name == name {
+				return corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewQuantity(int64(n.CPUs), resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // nodes is what each node of a partition has; "" is the default partition.

@@ -20,15 +20,21 @@ import (
 // that the node need not watch, nor be allowed to list, everybody's.
 type inputs struct {
 	r          *Reconciler
-	configMaps map[types.NamespacedName]*corev1.ConfigMap
-	secrets    map[types.NamespacedName]*corev1.Secret
+	configMaps map[types.NamespacedName]fetched[*corev1.ConfigMap]
+	secrets    map[types.NamespacedName]fetched[*corev1.Secret]
+}
+
+// fetched is what the API server said of a name.
+type fetched[T client.Object] struct {
+	object T
+	exists bool
 }
 
 func newInputs(r *Reconciler) *inputs {
 	return &inputs{
 		r:          r,
-		configMaps: map[types.NamespacedName]*corev1.ConfigMap{},
-		secrets:    map[types.NamespacedName]*corev1.Secret{},
+		configMaps: map[types.NamespacedName]fetched[*corev1.ConfigMap]{},
+		secrets:    map[types.NamespacedName]fetched[*corev1.Secret]{},
 	}
 }
 
@@ -67,20 +73,23 @@ func (in *inputs) of(ctx context.Context, pod *corev1.Pod) (translate.Inputs, er
 }
 
 // fetch reads one object, remembers it, and puts it into found if it exists.
-func fetch[T client.Object](ctx context.Context, reader client.Reader, memory map[types.NamespacedName]T, found map[string]T, namespace, name string, obj T) error {
+func fetch[T client.Object](ctx context.Context, reader client.Reader, memory map[types.NamespacedName]fetched[T], found map[string]T, namespace, name string, obj T) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if have, ok := memory[key]; ok {
-		found[name] = have
+		if have.exists {
+			found[name] = have.object
+		}
 		return nil
 	}
 	err := reader.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
+		memory[key] = fetched[T]{}
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading %T %s: %w", obj, key, err)
 	}
-	memory[key], found[name] = obj, obj
+	memory[key], found[name] = fetched[T]{obj, true}, obj
 	return nil
 }
 

@@ -88,6 +88,21 @@ func (t *jobTable) refresh(ctx context.Context) (changed []string, err error) {
 	return changed, nil
 }
 
+// active are the jobs that have not ended.
+func (t *jobTable) active() []wlm.Job {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var active []wlm.Job
+	for _, jobs := range t.byName {
+		for _, j := range jobs {
+			if j.Phase != wlm.PhaseEnded && j.Phase != wlm.PhaseEnding {
+				active = append(active, j)
+			}
+		}
+	}
+	return active
+}
+
 // named returns the jobs of a name as of the query that began at the returned
 // time (zero if none has succeeded yet).
 func (t *jobTable) named(name string) ([]wlm.Job, time.Time) {

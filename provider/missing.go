@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,8 @@ func (n *notes) forget(key string) {
 // failed look changes nothing.
 func (r *Reconciler) lookForMissing(ctx context.Context, s *state) {
 	n := s.note
-	if len(s.missing) == 0 || (s.alloc != nil && s.alloc.live()) {
+	waiting := strings.HasPrefix(s.key, "jobset/") && len(bound(s.pods)) > 0
+	if !waiting || len(s.missing) == 0 || (s.alloc != nil && s.alloc.live()) {
 		n.incomplete, n.asked, n.whereabouts = time.Time{}, time.Time{}, nil
 		return
 	}

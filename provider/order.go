@@ -22,9 +22,9 @@ import (
 func (r *Reconciler) order(ctx context.Context, s *state) error {
 	r.dropDuplicates(ctx, s)
 	a := s.alloc
-	var errs []error
+	errs := []error{r.stopForgotten(ctx, s)}
 	for _, p := range s.pods {
-		if p.started && p.stop && !p.over {
+		if p.running() && p.stop {
 			errs = append(errs, r.orderStop(ctx, s, p))
 		}
 	}
@@ -36,12 +36,30 @@ func (r *Reconciler) order(ctx context.Context, s *state) error {
 	}
 	in := newInputs(r)
 	for _, p := range s.pods {
-		if p.slot < 0 || !p.live() || p.stop {
+		if p.slot < 0 || !p.live() || p.stop || !p.accepted() {
 			continue
 		}
 		if err := r.orderRun(ctx, s, p, in); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// stopForgotten stops the processes of pods that the API server does not have
+// any more: somebody took their finalizer away.
+func (r *Reconciler) stopForgotten(ctx context.Context, s *state) error {
+	a := s.alloc
+	var errs []error
+	for k, d := range a.desired {
+		known := slices.ContainsFunc(s.pods, func(p *podState) bool { return string(p.uid()) == d.PodUID })
+		done := s.reports[k].Pod != nil && s.reports[k].Pod.UID == d.PodUID && s.reports[k].Pod.Done
+		if d.Action != spool.ActionRun || known || done {
+			continue
+		}
+		logr.FromContextOrDiscard(ctx).Info("a pod is gone from the API server while it may run; stopping it", "pod", d.Pod, "slot", k)
+		d.Action, d.GraceSeconds = spool.ActionStop, corev1.DefaultTerminationGracePeriodSeconds
+		errs = append(errs, r.writeDesired(a, k, d))
 	}
 	return errors.Join(errs...)
 }
@@ -92,7 +110,8 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("preparing pod %s/%s: %w", p.pod.Namespace, p.pod.Name, err)
+		r.waitFor(s, p, translate.Waiting{Reason: wellknown.ReasonConfigError, Message: err.Error()}, "Failed", "Error: "+err.Error())
+		return nil
 	}
 	sealed, err := spool.Seal(agent.Recipient, orders)
 	if err != nil {
@@ -112,13 +131,22 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 
 // waitForMissing shows what a pod lacks, in kubelet's words, and tries again.
 func (r *Reconciler) waitForMissing(s *state, p *podState, missing *translate.MissingError) {
-	p.waiting = translate.Waiting{Reason: wellknown.ReasonConfigError, Message: missing.Error()}
+	waiting := translate.Waiting{Reason: wellknown.ReasonConfigError, Message: missing.Error()}
 	reason, text := "Failed", "Error: "+missing.Error()
 	if missing.Volume != "" {
-		p.waiting.Reason = wellknown.ReasonContainerCreating
+		waiting.Reason = wellknown.ReasonContainerCreating
 		reason, text = "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", missing.Volume, missing.Error())
 	}
-	r.event(p.pod, corev1.EventTypeWarning, reason, "%s", text)
+	r.waitFor(s, p, waiting, reason, text)
+}
+
+// waitFor shows why a pod cannot start yet, tells it in an Event if it is new,
+// and tries again soon.
+func (r *Reconciler) waitFor(s *state, p *podState, w translate.Waiting, reason, text string) {
+	p.waiting = w
+	if p.pod.Status.Message != w.Message {
+		r.event(p.pod, corev1.EventTypeWarning, reason, "%s", text)
+	}
 	s.within(missingAgain)
 }
 
@@ -137,7 +165,7 @@ func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inpu
 	}
 	agent := s.reports[p.slot].Agent
 	values.PodIP, values.HostIP = agent.Address, agent.Address
-	values.NodeAllocatable = r.node().Status.Allocatable
+	values.NodeAllocatable = r.site().node(agent.Node)
 	values.ClusterDomain = r.config.ClusterDomain
 	values.APIServer = r.config.APIServer
 	values.Rank, values.Size = p.slot, len(a.gang.Slots)

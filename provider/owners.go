@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -111,6 +112,9 @@ func (o *owners) ask(ctx context.Context, pod *corev1.Pod) (membership, error) {
 		return membership{key: key}, nil
 	}
 	alone := membership{key: translate.SinglePodKey(pod)}
+	// A pod whose owner is gone belongs to a gang whose size nobody knows any
+	// more. It will be deleted; until then it waits.
+	orphan := membership{key: "orphan/" + string(pod.UID)}
 	ref := metav1.GetControllerOf(pod)
 	if ref == nil || ref.Kind != "Job" || ref.APIVersion != batchv1.SchemeGroupVersion.String() {
 		return alone, nil
@@ -118,7 +122,7 @@ func (o *owners) ask(ctx context.Context, pod *corev1.Pod) (membership, error) {
 	job := &metav1.PartialObjectMetadata{}
 	job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 	if gone, err := o.get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}, job, ref.UID); err != nil || gone {
-		return alone, err
+		return orphan, err
 	}
 	ref = metav1.GetControllerOf(job)
 	if ref == nil || ref.Kind != "JobSet" || ref.APIVersion != jobset.SchemeGroupVersion.String() {
@@ -127,7 +131,7 @@ func (o *owners) ask(ctx context.Context, pod *corev1.Pod) (membership, error) {
 	js := &jobset.JobSet{}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}
 	if gone, err := o.get(ctx, name, js, ref.UID); err != nil || gone {
-		return alone, err
+		return orphan, err
 	}
 	role, ok := translate.JobSetRole(job.Labels, pod)
 	if !ok {
@@ -148,7 +152,7 @@ func (o *owners) get(ctx context.Context, name types.NamespacedName, obj client.
 		return false, nil
 	}
 	err = o.live.Get(ctx, name, obj)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return true, nil
 	}
 	return err == nil && obj.GetUID() != uid, err

@@ -84,7 +84,9 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 	after := p.pod.DeepCopy()
 	switch {
 	case p.rejection != nil || terminal(p.pod):
-		controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
+		if !p.running() {
+			controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
+		}
 	case !p.accepted():
 		// Nothing was ever done for it.
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,15 +131,11 @@ func (s *state) decideWith(manager string, site siteView, grace time.Duration) {
 
 // act carries out what was decided: accept, submit, order, release, report.
 func (r *Reconciler) act(ctx context.Context, s *state) error {
-	if err := r.refuse(ctx, s); err != nil {
-		return err
-	}
-	if err := r.accept(ctx, s); err != nil {
-		return err
-	}
-	var errs []error
-	if s.mustSubmit() {
-		errs = append(errs, r.submit(ctx, s))
+	errs := []error{r.refuse(ctx, s)}
+	accepted := r.accept(ctx, s)
+	errs = append(errs, accepted)
+	if accepted == nil && s.mustSubmit() {
+		errs = append(errs, r.submit(ctx, s)) // only pods that have their finalizer may run
 	}
 	if a := s.alloc; a != nil && a.live() && s.ending == nil {
 		errs = append(errs, r.order(ctx, s))
@@ -182,9 +179,9 @@ func (r *Reconciler) options() translate.Options {
 }
 
 // ignoreGone drops the errors that mean that the pod is not there any more, or
-// is another by now.
+// is another by now (a UID that does not match is a conflict).
 func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID")) {
 		return nil
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -100,6 +99,14 @@ func (r *registry) live() []*allocation {
 	return live
 }
 
+// hasEnded tells whether an allocation of this name is ours and has ended.
+func (r *registry) hasEnded(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.byName[name]
+	return ok && !a.live()
+}
+
 // markEnded takes an allocation out of the living ones.
 func (r *registry) markEnded(a *allocation, e spool.Ended) {
 	r.mu.Lock()
@@ -113,6 +120,23 @@ func (r *registry) bind(a *allocation, pod types.UID, slot int) {
 	defer r.mu.Unlock()
 	a.pods[pod] = slot
 	r.byPod[pod] = a
+}
+
+// place is where a pod has had a slot.
+type place struct {
+	slot  int
+	ended *spool.Ended // of the allocation, nil while that lives
+}
+
+// place returns where a pod has or had a slot, nil if nowhere.
+func (r *registry) place(pod types.UID) *place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.byPod[pod]
+	if !ok {
+		return nil
+	}
+	return &place{slot: a.pods[pod], ended: a.ended}
 }
 
 // gangOf returns the gang in whose allocations a pod has or had a slot.
@@ -135,16 +159,15 @@ func (r *registry) find(pod types.UID) (a *allocation, slot int, ok bool) {
 	return a, a.pods[pod], true
 }
 
-// collect removes the directories of ended allocations that nobody needs: no
+// drop forgets the ended allocations that nobody needs, and returns them: no
 // pod of theirs is left in the API server (their logs go with them), and the
-// gang is gone or has a newer one. While the gang lives its newest directory
-// stays, so that no allocation's name is ever used twice.
-func (r *registry) collect(key string, gangGone bool, exists func(types.UID) bool) error {
+// gang is gone or has a newer one.
+func (r *registry) drop(key string, gangGone bool, exists func(types.UID) bool) []*allocation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var errs []error
 	list := r.byGang[key]
 	kept := list[:0:0]
+	var unneeded []*allocation
 	for i, a := range list {
 		newest := i == len(list)-1
 		inUse := a.live() || (newest && !gangGone)
@@ -155,11 +178,7 @@ func (r *registry) collect(key string, gangGone bool, exists func(types.UID) boo
 			kept = append(kept, a)
 			continue
 		}
-		if err := os.RemoveAll(string(a.dir)); err != nil {
-			errs = append(errs, fmt.Errorf("removing the spool of %s: %w", a.name(), err))
-			kept = append(kept, a)
-			continue
-		}
+		unneeded = append(unneeded, a)
 		delete(r.byName, a.name())
 		for pod := range a.pods {
 			delete(r.byPod, pod)
@@ -168,6 +187,15 @@ func (r *registry) collect(key string, gangGone bool, exists func(types.UID) boo
 	r.byGang[key] = kept
 	if len(kept) == 0 {
 		delete(r.byGang, key)
+	}
+	return unneeded
+}
+
+// collect removes what nobody needs any more from memory and from the spool.
+func (r *registry) collect(key string, gangGone bool, exists func(types.UID) bool) error {
+	var errs []error
+	for _, a := range r.drop(key, gangGone, exists) {
+		errs = append(errs, a.dir.Remove())
 	}
 	return errors.Join(errs...)
 }

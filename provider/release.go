@@ -40,10 +40,11 @@ func (s *state) end(manager string) {
 		s.within(left)
 		return
 	}
+	s.readLastWords()
 	s.ending = &spool.Ended{Outcome: outcome, At: s.now, Message: s.endedMessage(manager, outcome, detail)}
 	for _, p := range s.pods {
-		if !p.live() || p.slot < 0 {
-			continue
+		if !p.live() || p.slot < 0 || (!p.started && !p.deleting() && len(a.pods) > 0) {
+			continue // who had not started when others ran waits for the next allocation
 		}
 		if p.deleting() && !p.started {
 			p.ending = ptr.To(translate.StoppedEnding())
@@ -51,6 +52,21 @@ func (s *state) end(manager string) {
 			p.ending = ptr.To(translate.AllocationEnding(*s.ending))
 		}
 		p.over = true
+	}
+}
+
+// readLastWords reads the status of each pod that has not ended from the spool
+// itself: what was last seen may be older than the job's end.
+func (s *state) readLastWords() {
+	for _, p := range s.pods {
+		if !p.running() {
+			continue
+		}
+		var status spool.Status
+		if ok, err := spool.Read(s.alloc.dir.Status(p.slot), &status); err == nil && ok {
+			s.reports[p.slot] = status
+			s.observe(p)
+		}
 	}
 }
 
@@ -117,7 +133,7 @@ func (s *state) release(grace time.Duration) (give bool) {
 	}
 	for _, p := range s.pods {
 		// A pod that is deleted before it has started needs no allocation.
-		if p.live() && (p.started || !p.deleting()) {
+		if p.running() || (p.live() && !p.started && !p.deleting()) {
 			a.idleSince = time.Time{}
 			return false
 		}
@@ -144,11 +160,15 @@ const stuckAfter = time.Minute
 // to see to, and to confirm.
 func (s *state) stuck() bool {
 	for _, p := range s.pods {
-		if !p.started || p.over || !p.deleting() || terminal(p.pod) {
+		if !p.running() || !p.stop || s.alloc.desired[p.slot].Action != spool.ActionStop {
 			continue
 		}
-		// The deletion's time includes the grace period.
-		left := p.pod.DeletionTimestamp.Add(stuckAfter).Sub(s.now)
+		since, known := s.alloc.stopping[p.slot]
+		if !known {
+			since = s.now
+			s.alloc.stopping[p.slot] = since
+		}
+		left := since.Add(time.Duration(p.grace)*time.Second + stuckAfter).Sub(s.now)
 		if left <= 0 {
 			return true
 		}
@@ -159,10 +179,13 @@ func (s *state) stuck() bool {
 
 // refills tells whether the owner may bring new pods into the slots. A gang
 // that is known from its allocation alone has lost its owner.
-func (s *state) refills() bool { return s.gang.Refills }
+func (s *state) refills() bool { return s.gang.Refills || s.alloc.gang.Refills }
 
 // allSucceeded tells that every slot's pod has done its work.
 func (s *state) allSucceeded() bool {
+	if s.gang.Waves {
+		return false
+	}
 	done := map[int]bool{}
 	for _, p := range s.pods {
 		succeeded := p.pod.Status.Phase == corev1.PodSucceeded || (p.over && p.observed != nil && succeeded(p.observed))

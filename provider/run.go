@@ -79,6 +79,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := spool.Root(o.Config.Spool).SweepTrash(); err != nil {
+		return err
+	}
 	registry, err := loadRegistry(ctx, spool.Root(o.Config.Spool), translate.Names{Cluster: string(system.UID), Node: o.Config.NodeName}, time.Now())
 	if err != nil {
 		return err
@@ -101,8 +104,12 @@ func Run(ctx context.Context, o Options) error {
 		jobs:     &jobTable{manager: o.Manager, interval: o.Config.JobInterval.Duration},
 		statuses: &statusTable{registry: registry, interval: o.Config.SpoolInterval.Duration, slots: map[string][]slotReport{}},
 		writes:   newWrites(mgr.GetClient()),
-		keys:     keys, node: node.current,
+		keys:     keys, node: node.scheduled,
 		site: func() siteView { return newSiteView(o.Config, node.stock()) },
+	}
+	// Before any gang is looked at: what is not read yet would look like silence.
+	for _, a := range registry.live() {
+		r.statuses.scan(ctx, a)
 	}
 	if err := r.setup(mgr); err != nil {
 		return err
@@ -117,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	runnables := []manager.RunnableFunc{
 		server.Run,
 		node.run,
-		func(ctx context.Context) error { return r.jobs.run(ctx, r.listed(node)) },
+		func(ctx context.Context) error { return r.jobs.run(ctx, r.listed(ctx, node)) },
 		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
 	}
 	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
@@ -140,7 +147,7 @@ func (r *Reconciler) look(key string) { r.wake.add(Request{Gang: key}) }
 
 // listed is called after each listing: the gangs whose jobs have changed are
 // looked at, and so are those whose job was expected and not seen.
-func (r *Reconciler) listed(node *virtualNode) func(changed []string, err error) {
+func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed []string, err error) {
 	return func(changed []string, err error) {
 		node.heard(err)
 		if err != nil {
@@ -150,6 +157,7 @@ func (r *Reconciler) listed(node *virtualNode) func(changed []string, err error)
 		for _, name := range changed {
 			names[name] = true
 		}
+		r.cancelLate(ctx)
 		for _, a := range r.registry.live() {
 			jobs, _ := r.jobs.named(a.name())
 			if names[a.name()] || len(jobs) == 0 {

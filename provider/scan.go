@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,9 +28,32 @@ type slotReport struct {
 	status spool.Status
 }
 
+// fileStamp tells one version of a file from the next. Each is a file of its
+// own, so the inode differs where size and time are the same.
 type fileStamp struct {
 	modified time.Time
 	size     int64
+	inode    uint64
+}
+
+// stampOf opens the file: a shared filesystem answers a mere stat from its
+// cache, for as long as a minute, and asks the server at an open (nfs(5),
+// close-to-open consistency).
+func stampOf(path string) (fileStamp, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return fileStamp{}, err
+	}
+	defer f.Close() //nolint:errcheck // only looked at
+	info, err := f.Stat()
+	if err != nil {
+		return fileStamp{}, err
+	}
+	stamp := fileStamp{modified: info.ModTime(), size: info.Size()}
+	if system, ok := info.Sys().(*syscall.Stat_t); ok {
+		stamp.inode = system.Ino
+	}
+	return stamp, nil
 }
 
 // run looks until the context ends and calls changed for each gang of which an
@@ -60,7 +84,7 @@ func (t *statusTable) scan(ctx context.Context, a *allocation) bool {
 	reports, claimed := t.slots[a.name()]
 	t.mu.Unlock()
 	if !claimed {
-		if _, err := os.Stat(a.dir.Claim()); err != nil {
+		if _, err := stampOf(a.dir.Claim()); err != nil {
 			return false
 		}
 		reports = make([]slotReport, len(a.gang.Slots))
@@ -69,12 +93,8 @@ func (t *statusTable) scan(ctx context.Context, a *allocation) bool {
 	copy(fresh, reports)
 	changed := false
 	for k := range fresh {
-		info, err := os.Stat(a.dir.Status(k))
-		if err != nil {
-			continue
-		}
-		stamp := fileStamp{info.ModTime(), info.Size()}
-		if stamp == fresh[k].stamp {
+		stamp, err := stampOf(a.dir.Status(k))
+		if err != nil || stamp == fresh[k].stamp {
 			continue
 		}
 		var s spool.Status

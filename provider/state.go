@@ -74,6 +74,8 @@ type podState struct {
 	role translate.Role
 	slot int // -1 while it has none
 
+	// before is where it has had a slot, as far as the spool remembers.
+	before *place
 	// started tells that its orders were given to an agent: something of it
 	// may run.
 	started  bool
@@ -99,6 +101,10 @@ func terminal(pod *corev1.Pod) bool {
 func (p *podState) live() bool {
 	return !terminal(p.pod) && p.rejection == nil && !p.over
 }
+
+// running tells that something of the pod may run, whatever the API server says
+// of it.
+func (p *podState) running() bool { return p.started && !p.over }
 
 func (p *podState) deleting() bool { return p.pod.DeletionTimestamp != nil }
 
@@ -143,6 +149,11 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 		}
 		return strings.Compare(a.pod.Name, b.pod.Name)
 	})
+	for _, p := range s.pods {
+		if err := r.gatherPlace(ctx, p); err != nil {
+			return nil, err
+		}
+	}
 	s.alloc = r.registry.latest(key)
 	if owner.Name == "" && s.alloc != nil {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
@@ -163,6 +174,25 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	return s, nil
 }
 
+// gatherPlace finds where a pod has had a slot. One whose allocation has ended
+// has its last status in the API server, unless this process died in between:
+// the cache may be behind, and only the API server knows.
+func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
+	p.before = r.registry.place(p.uid())
+	if p.before == nil || p.before.ended == nil || terminal(p.pod) {
+		return nil
+	}
+	now := &corev1.Pod{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(p.pod), now)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading pod %s/%s: %w", p.pod.Namespace, p.pod.Name, err)
+	}
+	if err == nil && now.UID == p.uid() {
+		p.pod = now
+	}
+	return nil
+}
+
 // gatherOwner fills in the gang as its owner declares it.
 func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.NamespacedName) error {
 	kind, rest, _ := strings.Cut(s.key, "/")
@@ -174,11 +204,11 @@ func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.Names
 			return fmt.Errorf("reading the gang's key %q: %w", s.key, err)
 		}
 		js := &jobset.JobSet{}
-		err = r.client.Get(ctx, name, js)
-		if client.IgnoreNotFound(err) != nil {
+		gone, err := r.owners.get(ctx, name, js, types.UID(uid))
+		if err != nil {
 			return fmt.Errorf("reading JobSet %s: %w", name, err)
 		}
-		if err != nil || string(js.UID) != uid {
+		if gone {
 			s.owner.gone = true
 			return nil
 		}
@@ -191,20 +221,27 @@ func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.Names
 	case "named":
 		var pods []*corev1.Pod
 		size := 0
+		waiting := false
 		for _, p := range s.pods {
-			if terminal(p.pod) || p.deleting() {
+			if p.pod.Status.Phase == corev1.PodFailed || p.deleting() {
 				continue
 			}
 			n, rejection := translate.GangSize(p.pod)
-			if p.rejection = rejection; rejection == nil {
-				pods, size = append(pods, p.pod), max(size, n)
+			if rejection != nil && !p.accepted() && !terminal(p.pod) {
+				p.rejection = rejection
+				continue
 			}
+			waiting = waiting || !terminal(p.pod)
+			pods, size = append(pods, p.pod), max(size, n)
 		}
-		if len(pods) == 0 {
+		if !waiting {
 			s.owner.gone = len(s.pods) == 0
 			return nil
 		}
+		size = max(size, len(pods))
 		s.gang = translate.NamedGang(s.key, pods, size, r.options())
+	case "orphan":
+		s.owner.gone = true
 	default:
 		if len(s.pods) == 0 {
 			s.owner.gone = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -36,7 +37,7 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 			return r.adopt(ctx, s)
 		}
 	}
-	if len(s.missing) > 0 || len(s.gang.Slots) != len(a.gang.Slots) {
+	if len(s.missing) > 0 || !reflect.DeepEqual(s.gang.Tasks(), a.gang.Tasks) || len(s.gang.TaskGroups()) != a.gang.Groups {
 		// The pods that were there when the directory was made are gone, or
 		// the owner is another by now, and no job was ever submitted.
 		s.within(10 * time.Millisecond)
@@ -79,6 +80,7 @@ func (r *Reconciler) recordJob(s *state, job spool.Job) error {
 		return err
 	}
 	a.job, a.submitError = &job, ""
+	s.within(10 * time.Millisecond) // there may be more to do than to wait for its next change
 	return nil
 }
 
@@ -206,6 +208,21 @@ func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended
 	r.registry.markEnded(a, e)
 	logr.FromContextOrDiscard(ctx).Info("the allocation has ended", "allocation", a.name(), "outcome", e.Outcome, "message", e.Message)
 	return nil
+}
+
+// cancelLate cancels jobs whose allocation has ended for us: submissions that
+// were given up and came through after all, and jobs that were lost and found.
+func (r *Reconciler) cancelLate(ctx context.Context) {
+	for _, j := range r.jobs.active() {
+		if !r.registry.hasEnded(j.Name) {
+			continue
+		}
+		log := logr.FromContextOrDiscard(ctx).WithValues("job", j.ID, "allocation", j.Name)
+		log.Info("cancelling a job whose allocation has ended")
+		if err := r.manager.Cancel(ctx, j.ID); err != nil {
+			log.Error(err, "could not cancel the job; trying again")
+		}
+	}
 }
 
 // dropDuplicates cancels every job of the allocation's name but the one that

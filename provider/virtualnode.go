@@ -37,9 +37,12 @@ type virtualNode struct {
 
 	mu        sync.Mutex
 	object    *corev1.Node
+	server    *corev1.Node // as the API server has it, with others' labels; nil until seen
 	inventory wlm.Inventory
 	err       error // the last listing's
 	notify    func(*corev1.Node)
+
+	publishing sync.Mutex // one report at a time, the newest last
 }
 
 // newVirtualNode asks the workload manager once: a node without a capacity
@@ -87,6 +90,23 @@ func (v *virtualNode) current() *corev1.Node {
 	return v.object
 }
 
+// scheduled is the node as the scheduler sees it: administrators may have given
+// it labels and taints of their own.
+func (v *virtualNode) scheduled() *corev1.Node {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.server != nil {
+		return v.server
+	}
+	return v.object
+}
+
+func (v *virtualNode) saw(n *corev1.Node) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.server = n
+}
+
 // stock is the last inventory.
 func (v *virtualNode) stock() wlm.Inventory {
 	v.mu.Lock()
@@ -110,6 +130,8 @@ func (v *virtualNode) publish() {
 	v.mu.Lock()
 	before := v.object
 	v.mu.Unlock()
+	v.publishing.Lock()
+	defer v.publishing.Unlock()
 	after := v.rebuild()
 	v.mu.Lock()
 	notify := v.notify
@@ -158,7 +180,7 @@ func (v *virtualNode) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the node controller: %w", err)
 	}
-	if err := v.watchDeletion(ctx); err != nil {
+	if err := v.watch(ctx); err != nil {
 		return err
 	}
 	go v.watchInventory(ctx)
@@ -189,13 +211,20 @@ func (v *virtualNode) watchInventory(ctx context.Context) {
 	}
 }
 
-// watchDeletion has the node made again as soon as it is deleted; the node
-// controller would notice only at its next update.
-func (v *virtualNode) watchDeletion(ctx context.Context) error {
+// watch follows the node in the API server, and has it made again as soon as it
+// is deleted; the node controller would notice only at its next update.
+func (v *virtualNode) watch(ctx context.Context) error {
 	mine := fields.OneTermEqualSelector(metav1.ObjectNameField, v.facts.Config.NodeName).String()
 	factory := informers.NewSharedInformerFactoryWithOptions(v.clientset, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = mine }))
+	see := func(object any) {
+		if n, ok := object.(*corev1.Node); ok {
+			v.saw(n)
+		}
+	}
 	_, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, now any) { see(now) },
 		DeleteFunc: func(any) {
 			if err := v.recreate(ctx); err != nil && ctx.Err() == nil {
 				logr.FromContextOrDiscard(ctx).Error(err, "the node was deleted; it is made again at its next update")

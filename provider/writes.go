@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,22 +23,16 @@ type writes struct {
 	client client.Client
 
 	mu     sync.Mutex
-	recent map[types.UID]written
-}
-
-// written is a pod as the API server returned it, and the version in the cache
-// that it replaces.
-type written struct {
-	pod      *corev1.Pod
-	replaces string
+	recent map[types.UID]*corev1.Pod // as the API server returned them
 }
 
 func newWrites(c client.Client) *writes {
-	return &writes{client: c, recent: map[types.UID]written{}}
+	return &writes{client: c, recent: map[types.UID]*corev1.Pod{}}
 }
 
-// newest returns the pod as last written, where the cache still has the one
-// before, and otherwise the cached one.
+// newest returns the pod as last written, where the cache has an older one, and
+// otherwise the cached one. (Resource versions of one resource can be compared:
+// Kubernetes' API conventions, since 1.35.)
 func (w *writes) newest(cached *corev1.Pod) *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,11 +40,11 @@ func (w *writes) newest(cached *corev1.Pod) *corev1.Pod {
 	if !ok {
 		return cached
 	}
-	if recent.replaces != cached.ResourceVersion {
+	if !older(cached.ResourceVersion, recent.ResourceVersion) {
 		delete(w.recent, cached.UID)
 		return cached
 	}
-	return recent.pod.DeepCopy()
+	return recent.DeepCopy()
 }
 
 func (w *writes) forget(uid types.UID) {
@@ -73,12 +68,16 @@ func (w *writes) patch(ctx context.Context, before, after *corev1.Pod) (*corev1.
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	replaces := before.ResourceVersion
-	if earlier, ok := w.recent[before.UID]; ok && earlier.pod.ResourceVersion == before.ResourceVersion {
-		replaces = earlier.replaces
-	}
-	w.recent[before.UID] = written{pod: result.DeepCopy(), replaces: replaces}
+	w.recent[before.UID] = result.DeepCopy()
 	return result, nil
+}
+
+// older compares two resource versions. What is no number is never older: then
+// the cache counts.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
 }
 
 // podPatch is the strategic merge patch from one version to the other, bound to

@@ -1,9 +1,11 @@
 package translate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +29,9 @@ type Gang struct {
 	// has failed or was deleted, so that an allocation without pods is worth
 	// keeping for a while.
 	Refills bool
+	// Waves tells that a Job runs more pods, one after the other, than it has
+	// places: all places may be done while pods are still to come.
+	Waves bool
 	// Annotations of the owner; a pod's own come first.
 	Annotations map[string]string
 }
@@ -72,20 +77,24 @@ type Names struct {
 	Node    string // the virtual node's name
 }
 
+// unsafe is what a DNS label cannot hold.
+var unsafe = regexp.MustCompile(`[^a-z0-9-]+`)
+
 // maxOwnerName leaves room for hash and generation in 63 characters.
 const maxOwnerName = 40
 
 // AllocationName is the name of a gang's nth allocation (n from 1), in the
 // spool and in the workload manager. It is a DNS label: the owner's name for
-// people, a hash of what identifies the gang, and the generation.
-func AllocationName(n Names, g Gang, generation int) string {
-	sum := sha256.Sum256([]byte(n.Cluster + "\x00" + n.Node + "\x00" + g.Key))
-	name := g.OwnerName
+// people, a hash of what identifies the gang, and the generation. The nonce
+// keeps apart gangs of one key that follow each other: a workload manager
+// remembers ended jobs for a while.
+func AllocationName(n Names, g Gang, generation int, nonce string) string {
+	sum := sha256.Sum256([]byte(n.Cluster + "\x00" + n.Node + "\x00" + g.Key + "\x00" + nonce))
+	name := unsafe.ReplaceAllString(strings.ToLower(g.OwnerName), "-")
 	if len(name) > maxOwnerName {
 		name = name[:maxOwnerName]
 	}
-	name = strings.Trim(strings.ReplaceAll(name, ".", "-"), "-")
-	return fmt.Sprintf("%s-%s-%d", name, hex.EncodeToString(sum[:5]), generation)
+	return fmt.Sprintf("%s-%s-%d", cmp.Or(strings.Trim(name, "-"), "gang"), hex.EncodeToString(sum[:5]), generation)
 }
 
 // Tasks returns, for each task of the allocation, the slots it serves: its own

@@ -101,6 +101,11 @@ func TestJobSetGang(t *testing.T) {
 			jobSet: translatetest.MakeJobSet("pi").Jobs("driver", 1, 1, elsewhere).Jobs("train", 1, 1, worker),
 			want:   []string{"train/0/0"},
 		},
+		"workers that wait for a driver elsewhere are first": {
+			jobSet: translatetest.MakeJobSet("pi").Jobs("driver", 1, 1, elsewhere).
+				Jobs("train", 1, 1, worker).DependsOn("driver", jobset.DependencyReady),
+			want: []string{"train/0/0"},
+		},
 		"startup in order makes all but the first late": {
 			jobSet: translatetest.MakeJobSet("pi").Jobs("a", 1, 1, worker).Jobs("b", 1, 1, worker).
 				Spec(func(s *jobset.JobSetSpec) {
@@ -219,11 +224,16 @@ func TestSlotForPrefersItsOwnThenAnyOfTheSameJob(t *testing.T) {
 func TestAllocationNameIsALabelThatTellsGangsApart(t *testing.T) {
 	names := translate.Names{Cluster: "c", Node: "n"}
 	g := translate.Gang{Key: "jobset/u/0", OwnerName: strings.Repeat("very.long-", 30)}
-	name := translate.AllocationName(names, g, 12)
+	name := translate.AllocationName(names, g, 12, "a")
 	assert.Empty(t, validation.IsDNS1123Label(name), name)
 	other := g
 	other.Key = "jobset/u/1"
-	assert.NotEqual(t, name, translate.AllocationName(names, other, 12))
-	assert.NotEqual(t, name, translate.AllocationName(translate.Names{Cluster: "c", Node: "m"}, g, 12))
-	assert.NotEqual(t, name, translate.AllocationName(names, g, 13))
+	assert.NotEqual(t, name, translate.AllocationName(names, other, 12, "a"))
+	assert.NotEqual(t, name, translate.AllocationName(translate.Names{Cluster: "c", Node: "m"}, g, 12, "a"))
+	assert.NotEqual(t, name, translate.AllocationName(names, g, 13, "a"))
+	assert.NotEqual(t, name, translate.AllocationName(names, g, 12, "b"))
+	for _, odd := range []string{"团队/ring", "-", "A.B", "../../x"} {
+		g.OwnerName = odd
+		assert.Empty(t, validation.IsDNS1123Label(translate.AllocationName(names, g, 1, "a")), odd)
+	}
 }

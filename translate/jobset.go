@@ -82,14 +82,16 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 		Annotations: js.Annotations,
 	}
 	stages := stagesOf(js)
-	override := map[string]bool{}
+	override, groups := map[string]bool{}, map[string]bool{}
 	inOrder := js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobset.InOrder
 	for i, rj := range js.Spec.ReplicatedJobs {
 		template := rj.Template.Spec.Template
 		if stages[i] != stage || !o.Selects(template.Spec) {
 			continue
 		}
-		first := !waitsForReady(rj) && !(inOrder && len(g.Slots) > 0)
+		first := !waitsForReady(rj, groups) && !(inOrder && len(g.Slots) > 0)
+		groups[rj.Name] = true
+		g.Waves = g.Waves || ptr.Deref(rj.Template.Spec.Completions, 0) > ptr.Deref(rj.Template.Spec.Parallelism, 1)
 		if v, err := strconv.ParseBool(template.Annotations[wellknown.AnnotationRides]); err == nil {
 			override[rj.Name] = v
 		}
@@ -115,9 +117,12 @@ func JobSetKey(js *jobset.JobSet, stage int) string {
 	return fmt.Sprintf("jobset/%s/%d", js.UID, stage)
 }
 
-func waitsForReady(rj jobset.ReplicatedJob) bool {
+// waitsForReady tells whether a replicated job's pods come only when others of
+// the same gang are Ready. For those elsewhere the gang need not wait: when its
+// pods come, they are Ready.
+func waitsForReady(rj jobset.ReplicatedJob, gang map[string]bool) bool {
 	for _, d := range rj.DependsOn {
-		if d.Status == jobset.DependencyReady {
+		if d.Status == jobset.DependencyReady && gang[d.Name] {
 			return true
 		}
 	}

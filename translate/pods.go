@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -43,8 +45,17 @@ func NamedGangKey(pod *corev1.Pod) (string, bool) {
 	return fmt.Sprintf("named/%s/%s/%s", pod.Namespace, name, owner), true
 }
 
-// GangSize reads a named gang's size.
+// GangSize reads a named gang's size, and checks its name.
 func GangSize(pod *corev1.Pod) (int, *Rejection) {
+	name := pod.Annotations[wellknown.AnnotationGangName]
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return 0, &Rejection{
+			Reason: wellknown.ReasonBadAnnotation,
+			Field:  "metadata.annotations",
+			Message: fmt.Sprintf("%s is %q: %s",
+				wellknown.AnnotationGangName, name, strings.Join(problems, "; ")),
+		}
+	}
 	value := pod.Annotations[wellknown.AnnotationGangSize]
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 100_000 {

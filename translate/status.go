@@ -70,6 +70,9 @@ func RejectedStatus(pod *corev1.Pod, now time.Time, r Rejection) corev1.PodStatu
 func PodStatus(o Observation) corev1.PodStatus {
 	status := *o.Pod.Status.DeepCopy()
 	status.ObservedGeneration = o.Pod.Generation
+	if o.Observed == nil && o.Ended == nil && status.Phase == corev1.PodRunning {
+		return status // its agent is silent, or not read yet: that is no news
+	}
 	status.InitContainerStatuses = containerStatuses(o, o.Pod.Spec.InitContainers, status.InitContainerStatuses, initStatuses(o))
 	status.ContainerStatuses = containerStatuses(o, o.Pod.Spec.Containers, status.ContainerStatuses, mainStatuses(o))
 	slices.SortFunc(status.ContainerStatuses, func(a, b corev1.ContainerStatus) int {
@@ -190,9 +193,6 @@ func phase(o Observation, s corev1.PodStatus) corev1.PodPhase {
 		return corev1.PodFailed
 	}
 	if o.Observed == nil {
-		if o.Pod.Status.Phase == corev1.PodRunning {
-			return corev1.PodRunning // the agent is silent; that is no news
-		}
 		return corev1.PodPending
 	}
 	if !o.Observed.Done || o.Observed.Interrupted {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,9 +79,14 @@ func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
 		TailLines: options.TailLines, LimitBytes: options.LimitBytes,
 		Since: since(options), Follow: options.Follow && !options.Previous, Timestamp: options.Timestamps,
 	}
+	if err := path.check(); err != nil {
+		return err
+	}
 	err = crilogs.ReadLogs(r.Context(), path.file, path.file, read, path, out, out)
 	if err != nil && r.Context().Err() == nil {
-		return fmt.Errorf("reading the log of container %s: %w", container, err)
+		// Its words may quote the file, which may not be what it seems.
+		logr.FromContextOrDiscard(r.Context()).Error(err, "reading a log failed", "pod", name.String(), "container", container)
+		return &httpError{http.StatusInternalServerError, fmt.Sprintf("the log of container %q could not be read; gangline-node's own log says why", container)}
 	}
 	return nil
 }
@@ -213,6 +219,33 @@ type logFile struct {
 	container string
 	restart   int
 	file      string
+}
+
+// check makes sure that the log is a plain file of the allocation's directory.
+// The pod's own user owns that directory: a link in the log's place would show
+// him what this process can read.
+func (f *logFile) check() error {
+	root, err := os.OpenRoot(string(f.place.Dir))
+	if err != nil {
+		return fmt.Errorf("opening the spool: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // only looked at
+	inside, err := filepath.Rel(string(f.place.Dir), f.file)
+	if err != nil {
+		return fmt.Errorf("finding the log: %w", err)
+	}
+	at := ""
+	for part := range strings.SplitSeq(inside, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		info, err := root.Lstat(at)
+		if err != nil {
+			return fmt.Errorf("finding the log: %w", err)
+		}
+		if !info.IsDir() && !info.Mode().IsRegular() {
+			return &httpError{http.StatusInternalServerError, "the log is not a plain file"}
+		}
+	}
+	return nil
 }
 
 // ContainerStatus tells whether this run still writes to its log.

@@ -91,14 +91,14 @@ func (s *streams) portForward(ctx context.Context, namespace, pod string, port i
 	if err != nil {
 		return fmt.Errorf("reaching port %d of pod %s/%s: %w", port, namespace, pod, err)
 	}
-	done := make(chan error, 2)
-	join := func(to io.WriteCloser, from io.Reader) {
-		_, err := io.Copy(to, from)
-		done <- err
-	}
-	go join(remote, stream)
-	go join(stream, remote)
-	err = <-done
+	go func() {
+		// The client may have said all and still wait for the answer.
+		_, _ = io.Copy(remote, stream)
+		if half, ok := remote.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, err = io.Copy(stream, remote)
 	return errors.Join(ignoreClosed(err), ignoreClosed(remote.Close()))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // ErrClaimed says that another job runs the gang.
@@ -29,7 +30,7 @@ func (d Dir) TakeClaim(c Claim) error {
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("taking the claim: %w", err)
 	}
-	err = os.Link(tmp.Name(), d.Claim())
+	err = link(tmp.Name(), d.Claim(), os.Link)
 	if !errors.Is(err, fs.ErrExist) {
 		if err != nil {
 			return fmt.Errorf("taking the claim: %w", err)
@@ -41,4 +42,22 @@ func (d Dir) TakeClaim(c Claim) error {
 		return err
 	}
 	return fmt.Errorf("%w: job %s on %s", ErrClaimed, holder.JobID, holder.Host)
+}
+
+// link makes a link by the given call. Over NFS the answer to a request that
+// succeeded may get lost; the client asks again and hears that the link exists.
+// Only the number of the file's links tells whether it is ours.
+func link(from, to string, call func(from, to string) error) error {
+	err := call(from, to)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, statErr := os.Stat(from)
+	if statErr != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink == 2 {
+		return nil
+	}
+	return err
 }

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 )
 
 // Root is the spool's top directory, at the same path on the node and on all
@@ -31,7 +34,7 @@ func (r Root) Allocations() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())
 		}
 	}
@@ -109,10 +112,60 @@ func Write(path string, v any) error {
 	return nil
 }
 
+// trash begins the names of directories that are being removed.
+const trash = ".trash-"
+
+// Remove deletes an allocation's directory. It takes another name first: one
+// that is removed by half must not look like an allocation.
+func (d Dir) Remove() error {
+	gone := filepath.Join(filepath.Dir(string(d)), trash+filepath.Base(string(d)))
+	if err := os.Rename(string(d), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the gang's directory: %w", err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return fmt.Errorf("removing the gang's directory: %w", err)
+	}
+	return nil
+}
+
+// SweepTrash removes what an earlier process began to remove.
+func (r Root) SweepTrash() error {
+	leftovers, err := filepath.Glob(filepath.Join(r.Gangs(), trash+"*"))
+	if err != nil {
+		return fmt.Errorf("looking for removed gangs: %w", err)
+	}
+	var errs []error
+	for _, dir := range leftovers {
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// maxFile bounds what is read: the largest honest file holds a pod's ConfigMaps.
+const maxFile = 64 << 20
+
+// readFile reads a plain file. The other side's user owns the directory, so a
+// link or a pipe in a file's place is an error and not followed or waited for.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("it is no plain file of at most %d bytes", maxFile)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
 // Read decodes a file into v. It reports false without an error where there is
 // no such file.
 func Read(path string, v any) (bool, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -35,6 +35,8 @@ type Gang struct {
 	// Release asks the agents to end, and so the allocation. It is never
 	// taken back.
 	Release bool `json:"release,omitempty"`
+	// Refills tells that the owner may bring new pods into the slots.
+	Refills bool `json:"refills,omitempty"`
 	// Groups is the number of heterogeneous components the job has.
 	Groups int `json:"groups"`
 }

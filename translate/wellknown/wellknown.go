@@ -67,6 +67,7 @@ const (
 	ReasonStarting          = "Starting"
 	ReasonSubmissionFailed  = "SubmissionFailed"
 	ReasonWaitingForSlot    = "WaitingForSlot"
+	ReasonOwnerGone         = "OwnerGone"
 	ReasonConfigError       = "CreateContainerConfigError"
 	ReasonContainerCreating = "ContainerCreating"
 
