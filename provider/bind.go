@@ -105,7 +105,7 @@ func (s *state) observe(p *podState) {
 }
 
 func (s *state) slotFor(p *podState, free func(int) bool) (int, bool) {
-	g := translate.Gang{Slots: s.slots}
+	g := translate.Gang{Slots: s.slots, Waves: s.gang.Waves}
 	if p.role.Group != "" {
 		return g.SlotFor(p.role, free)
 	}

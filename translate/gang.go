@@ -142,19 +142,19 @@ func (g Gang) Missing(bound func(slot int) bool) []int {
 	return missing
 }
 
-// SlotFor returns the slot of a pod with this role: its own where it is free,
-// otherwise a free one of the same job (a Job may run more pods, one after the
-// other, than it has places). It reports false where there is none.
+// SlotFor returns the slot of a pod with this role: its own where that is free,
+// and otherwise, if there is no such slot or the Job runs in waves, a free one of
+// the same job. It reports false where there is none.
 func (g Gang) SlotFor(r Role, free func(slot int) bool) (int, bool) {
 	other := -1
 	for i, s := range g.Slots {
-		if s.Role.Group != r.Group || s.Role.Job != r.Job || !free(i) {
+		if s.Role.Group != r.Group || s.Role.Job != r.Job {
 			continue
 		}
-		if s.Role.Index == r.Index {
-			return i, true
+		if s.Role.Index == r.Index && (free(i) || !g.Waves) {
+			return i, free(i)
 		}
-		if other < 0 {
+		if other < 0 && free(i) {
 			other = i
 		}
 	}

@@ -217,6 +217,12 @@ func TestSlotForPrefersItsOwnThenAnyOfTheSameJob(t *testing.T) {
 	slot, ok = g.SlotFor(translate.Role{Group: "w", Job: 1, Index: 7}, all)
 	assert.True(t, ok, "a Job with more completions than places reuses them")
 	assert.Equal(t, 2, slot)
+	_, ok = g.SlotFor(translate.Role{Group: "w", Job: 1, Index: 1}, func(k int) bool { return k == 2 })
+	assert.False(t, ok, "its own is taken, and the other is another pod's")
+	g.Waves = true
+	slot, ok = g.SlotFor(translate.Role{Group: "w", Job: 1, Index: 1}, func(k int) bool { return k == 2 })
+	assert.True(t, ok, "in waves places are shared")
+	assert.Equal(t, 2, slot)
 	_, ok = g.SlotFor(translate.Role{Group: "w", Job: 1, Index: 1}, func(k int) bool { return k < 2 })
 	assert.False(t, ok, "never another job's")
 }
