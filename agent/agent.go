@@ -42,6 +42,7 @@ func (a *agent) serve(ctx context.Context, g spool.Gang, indices []int) error {
 		if err != nil {
 			return err
 		}
+		s.alone = len(indices) == 1
 		slots = append(slots, s)
 	}
 	leave := sync.OnceFunc(func() {
@@ -124,6 +125,11 @@ func (s *slot) prepare() error {
 		if err := makeOwnDir(dir); err != nil {
 			return err
 		}
+		lock, err := lockSlotDir(dir, s.cfg.Node)
+		if err != nil {
+			return err
+		}
+		s.locks = append(s.locks, lock)
 	}
 	var earlier spool.Status
 	if _, err := spool.Read(s.cfg.Dir.Status(s.index), &earlier); err != nil || earlier.Pod == nil {
@@ -155,6 +161,9 @@ func (s *slot) serve() error {
 		if err := removeAll(dir); err != nil {
 			s.logger.Error("removing the slot's directories", "error", err)
 		}
+	}
+	for _, lock := range s.locks {
+		_ = lock.Close()
 	}
 	return err
 }

@@ -64,9 +64,6 @@ func launchAgents(dir string) int {
 
 func serve(dir string, task ...string) int {
 	entry := sandbox.Enter()
-	if entry.Ended {
-		return entry.Code
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	number := -1
@@ -74,9 +71,15 @@ func serve(dir string, task ...string) int {
 		number, _ = strconv.Atoi(task[0])
 	}
 	cfg, err := agent.FromEnvironment(dir, number, os.Getenv)
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if entry.Ended {
+		if err == nil {
+			cfg.RemoveLeftovers()
+		}
+		return entry.Code
+	}
 	if err == nil {
 		cfg.PrivateRoot = entry.Unavailable
-		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 		err = agent.Serve(ctx, cfg)
 	}
 	switch {
@@ -134,7 +137,7 @@ func prepareWorld(t *testing.T, root string, tasks [][]int) *world {
 			w.gang.Slots = append(w.gang.Slots, spool.Slot{Hostname: fmt.Sprintf("pi-worker-%d", k), GPUs: 1})
 		}
 	}
-	_, err = w.dir.Create(len(w.gang.Slots))
+	err = w.dir.Create(len(w.gang.Slots))
 	require.NoError(t, err)
 	w.writeGang()
 	return w

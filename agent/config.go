@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/gangline/gangline/agent/watch"
 	"github.com/gangline/gangline/provider/spool"
@@ -35,8 +36,12 @@ type Config struct {
 	Devices map[string]string
 	// PrivateRoot says why pods cannot have private roots, nil if they can.
 	PrivateRoot error
-	Pace        watch.Pace
-	Logger      *slog.Logger
+	// KillWait bounds what pods get to end when the workload manager ends the
+	// job: soon afterwards it kills everything, and the end must be reported
+	// before.
+	KillWait time.Duration
+	Pace     watch.Pace
+	Logger   *slog.Logger
 }
 
 // Variables of the agent's environment.
@@ -47,8 +52,15 @@ const (
 	envAddress    = "GANGLINE_ADDRESS"
 	envRuntimeDir = "GANGLINE_RUNTIME_DIR"
 	envManager    = "GANGLINE_WLM"
+	envKillWait   = "GANGLINE_KILL_WAIT"
 
 	managerLocal = "local"
+)
+
+// The default suits Slurm's default KillWait of 30 s.
+const (
+	defaultKillWait = 25 * time.Second
+	minKillWait     = time.Second
 )
 
 // deviceVariables are those that workload managers set for a task.
@@ -99,6 +111,9 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 			c.Devices[name] = value
 		}
 	}
+	if c.KillWait, err = killWait(env(envKillWait)); err != nil {
+		return Config{}, err
+	}
 	c.fillUser()
 	c.Address, err = ownAddress(c.Node, env, hostNetwork{})
 	return c, err
@@ -118,6 +133,17 @@ func (c *Config) fillUser() {
 // components.
 func JobID(env func(string) string) string {
 	return firstSet(env, envJobID, "SLURM_JOB_ID", "FLUX_JOB_ID")
+}
+
+func killWait(text string) (time.Duration, error) {
+	if text == "" {
+		return defaultKillWait, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("reading %s: %w", envKillWait, err)
+	}
+	return max(wait, minKillWait), nil
 }
 
 func taskOf(env func(string) string) (int, error) {

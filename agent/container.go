@@ -92,7 +92,13 @@ func (p *pod) execute(
 	started(proc, time.Now())
 	<-proc.Done()
 	ended := time.Now()
-	if err := p.slot.sweep(cookie(lifecycle.RunID(p.orders.UID, c.Name, run))); err != nil {
+	// The mark is a whole entry: the id of a container "a-0" begins with that of
+	// a run of "a".
+	left := process.Mark{
+		Entry:      cookie(lifecycle.RunID(p.orders.UID, c.Name, run)),
+		Namespaces: p.slot.namespaces.Of(proc),
+	}
+	if err := p.slot.sweep(left); err != nil {
 		p.logger.Error("ending what a container left", "container", c.Name, "run", run, "error", err)
 	}
 	wait()
@@ -125,7 +131,7 @@ func (s *slot) startLogged(ctx context.Context, r sandbox.Recipe, log *crilog.Lo
 		return nil, nil, fmt.Errorf("opening the container's output: %w", errors.Join(err, outR.Close()))
 	}
 	defer errW.Close() //nolint:errcheck // as above
-	starter := sandbox.Starter{Table: s.table, KillGroup: true}
+	starter := sandbox.Starter{Table: s.table, KillGroup: true, Started: s.namespaces.Hold}
 	proc, err := starter.Start(ctx, r, sandbox.Streams{Stdin: null, Stdout: outW, Stderr: errW})
 	if err != nil {
 		return nil, nil, errors.Join(err, outR.Close(), errR.Close())
@@ -143,9 +149,21 @@ func (s *slot) startLogged(ctx context.Context, r sandbox.Recipe, log *crilog.Lo
 	return proc, copying.Wait, nil
 }
 
-// sweep ends all processes that carry a cookie.
-func (s *slot) sweep(cookie string) error {
+// sweep ends all processes that have a mark.
+func (s *slot) sweep(m process.Mark) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	return process.Sweep(ctx, cookie)
+	return errors.Join(process.Sweep(ctx, m), s.namespaces.ReleaseUnused())
+}
+
+// sweepPod ends all processes of a pod. Where the agent has no other slot, what
+// is left of its descendants is the pod's too, however it tried to hide.
+func (s *slot) sweepPod(uid string) error {
+	err := s.sweep(process.Mark{Prefix: cookie(uid + "-"), Namespaces: s.namespaces.All()})
+	if !s.alone {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	defer cancel()
+	return errors.Join(err, process.SweepDescendants(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -57,31 +58,53 @@ func openDir(path string) error {
 	return os.Chmod(path, 0o777) //nolint:gosec // its parent lets in nobody else; the umask must not count
 }
 
+// errForeign says that a directory's path is taken by another user.
+var errForeign = errors.New("is not this user's own directory")
+
 // makeOwnDir makes a directory that only the user can enter, or takes one that
 // is so already: its parent may be writable by all, who could have put there
 // what they like.
 func makeOwnDir(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the agent's directory: %w", err)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.Mkdir(path, 0o700)
 	}
-	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
-		if err != nil {
-			return fmt.Errorf("making the agent's directory: %w", err)
-		}
+	switch {
+	case err == nil:
 		return nil
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
+	case !errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("making the agent's directory: %w", err)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("%s is not this user's own directory; remove it, or choose another by %s or TMPDIR", path, envRuntimeDir)
+	case !isOwnDir(path):
+		return fmt.Errorf("%s %w; remove it, or choose another by %s or TMPDIR", path, errForeign, envRuntimeDir)
 	}
 	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
 		return fmt.Errorf("making the agent's directory: %w", err)
 	}
 	return nil
+}
+
+func isOwnDir(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return info.IsDir() && ok && int(owner.Uid) == os.Getuid()
+}
+
+// ownDir makes the agent's directory at a path or, where that is taken by
+// somebody else, at a new one beside it: nobody may keep a gang from running by
+// taking a name that all know. Such a directory is temporary.
+func ownDir(path string, logger *slog.Logger) (dir string, temporary bool, err error) {
+	if err = makeOwnDir(path); !errors.Is(err, errForeign) {
+		return path, false, err
+	}
+	dir, tempErr := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"-")
+	if tempErr != nil {
+		return "", false, errors.Join(err, tempErr)
+	}
+	logger.Warn("the agent's directory is taken, another one is used", "error", err, "dir", dir)
+	return dir, true, nil
 }
 
 // removeAll removes a tree, even where a program took the right to write from

@@ -44,6 +44,32 @@ func TestPodsOfOneSlot(t *testing.T) {
 			assert.Greater(t, time.Since(began), 2*time.Second)
 			assert.Less(t, time.Since(began), 10*time.Second)
 		},
+		"the end of a container leaves one alone whose name begins with its run's": func(t *testing.T, w *world) {
+			o := w.orders("u", "exit 0")
+			o.Containers = append(o.Containers, shell("main-0", "until test -e /all/go; do sleep 0.05; done; exit 5"))
+			o.Volumes = []spool.Volume{{Name: "all", EmptyDir: &spool.EmptyDir{}}}
+			o.Containers[1].Mounts = []spool.Mount{{Volume: "all", Path: "/all"}}
+			w.run(0, o)
+			w.podWhere(0, "half over", func(p spool.PodStatus) bool { return p.Containers[0].State.Terminated != nil })
+			volumes := filepath.Join(w.disk, "gangline-"+strconv.Itoa(os.Getuid()), "pi-1-0", "u", "volumes")
+			require.NoError(t, os.WriteFile(filepath.Join(volumes, "all", "go"), nil, 0o644))
+			assert.EqualValues(t, 5, w.done(0, "u").Containers[1].State.Terminated.ExitCode)
+		},
+		"a process without the pod's environment ends with its pod": func(t *testing.T, w *world) {
+			w.run(0, w.orders("u", hiding("")))
+			w.done(0, "u")
+			assertGone(t, w.log(0, "u", "main", 0, "stdout"))
+		},
+		"a process that writes on for ever holds up nothing": func(t *testing.T, w *world) {
+			w.run(0, w.orders("u", "env -i setsid sh -c 'while :; do echo x; sleep 0.1; done' & exit 0"))
+			assert.Equal(t, 0, exitCode(t, w.done(0, "u")))
+		},
+		"a FIFO in the place of the termination message holds up nothing": func(t *testing.T, w *world) {
+			o := w.orders("u", "cd $DIR && rm main && mkfifo main")
+			o.Containers[0].Env = []corev1.EnvVar{envVar("DIR", filepath.Join(w.memory, "pi-1-0", "u", "termination"))}
+			w.run(0, o)
+			assert.Equal(t, 0, exitCode(t, w.done(0, "u")), w.log(0, "u", "main", 0, "stderr"))
+		},
 		"a stop that comes again may shorten the grace": func(t *testing.T, w *world) {
 			w.run(0, w.orders("u", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 			w.waitLog(0, "u", "ready")
@@ -265,4 +291,18 @@ func TestPodsOfOneSlot(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) { test(t, single(t)) })
 	}
+}
+
+// hiding is a script that leaves a process in another session, with another
+// environment, and prints its number.
+func hiding(env string) string {
+	return "env -i " + env + " setsid sleep 1000 </dev/null >/dev/null 2>&1 & " +
+		"until test \"$(cat /proc/$!/comm)\" = sleep; do sleep 0.01; done; echo $!"
+}
+
+func assertGone(t *testing.T, text string) {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	require.NoError(t, err)
+	assert.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH)
 }

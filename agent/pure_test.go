@@ -1,14 +1,20 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -254,4 +260,157 @@ func TestTerminationMessage(t *testing.T) {
 	message, err = f.message(10, false, log)
 	require.NoError(t, err)
 	assert.Empty(t, message)
+}
+
+func TestADirectoryOfSomebodyElseDoesNotKeepTheAgentFromRunning(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	base := filepath.Join(t.TempDir(), "gangline-0")
+	require.NoError(t, os.Mkdir(base, 0o777))
+	require.NoError(t, os.Chown(base, 12345, 12345))
+	dir, temporary, err := ownDir(base, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	assert.True(t, temporary)
+	assert.True(t, strings.HasPrefix(dir, base+"-"), dir)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+func TestLeftovers(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		name    string
+		prepare func(t *testing.T, dir string)
+		stays   bool
+	}{
+		"what a dead agent left is removed": {name: "pi-1-0", prepare: func(t *testing.T, dir string) {
+			lock, err := lockSlotDir(dir, "hpc1")
+			require.NoError(t, err)
+			require.NoError(t, lock.Close())
+		}},
+		"what a living agent uses stays": {name: "pi-1-0", stays: true, prepare: func(t *testing.T, dir string) {
+			lock, err := lockSlotDir(dir, "hpc1")
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, lock.Close()) })
+		}},
+		"what an agent of another node may use stays": {name: "pi-1-0", stays: true, prepare: func(t *testing.T, dir string) {
+			lock, err := lockSlotDir(dir, "hpc2")
+			require.NoError(t, err)
+			require.NoError(t, lock.Close())
+		}},
+		"what is not marked stays":           {name: "pi-1-0", stays: true},
+		"what is no slot's stays":            {name: "other", stays: true},
+		"a removal that was cut off goes on": {name: ".dead-pi-1-0-77"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			base := filepath.Join(t.TempDir(), "base")
+			dir := filepath.Join(base, tc.name)
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "secret"), 0o700))
+			if tc.prepare != nil {
+				tc.prepare(t, dir)
+			}
+			Config{Runtime: base, Scratch: base, Node: "hpc1", Logger: slog.New(slog.DiscardHandler)}.RemoveLeftovers()
+			if tc.stays {
+				assert.DirExists(t, filepath.Join(dir, "secret"))
+				return
+			}
+			left, err := os.ReadDir(base)
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
+	}
+}
+
+func TestTheTerminationMessageIsARegularFile(t *testing.T) {
+	for sentence, put := range map[string]func(path string) error{
+		"a FIFO in its place":      func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"a link in its place":      func(path string) error { return os.Symlink("/etc/passwd", path) },
+		"a directory in its place": func(path string) error { return os.Mkdir(path, 0o777) },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			file := terminationFile(filepath.Join(t.TempDir(), "termination", "main"))
+			require.NoError(t, file.reset())
+			require.NoError(t, os.Remove(string(file)))
+			require.NoError(t, put(string(file)))
+			_, err := file.message(100, false, "")
+			require.ErrorContains(t, err, "reading the termination message")
+			require.NoError(t, file.reset(), "the next run has a new one")
+			message, err := file.message(100, false, "")
+			require.NoError(t, err)
+			assert.Empty(t, message)
+		})
+	}
+}
+
+func TestTheLastReportIsTriedAgainAfterAPause(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.json")
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "in-the-way"), 0o755))
+	var tries atomic.Int32
+	r := newReporter(path, slog.New(countingHandler{slog.DiscardHandler, &tries}))
+	r.report(spool.Status{Version: spool.Version})
+	r.close()
+	ctx, cancel := context.WithTimeout(t.Context(), reportRetry/2)
+	defer cancel()
+	require.Error(t, r.run(ctx))
+	assert.EqualValues(t, 1, tries.Load())
+}
+
+// countingHandler counts what is logged.
+type countingHandler struct {
+	slog.Handler
+	count *atomic.Int32
+}
+
+func (countingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h countingHandler) Handle(context.Context, slog.Record) error { h.count.Add(1); return nil }
+
+func TestHowLongPodsGetWhenTheJobEnds(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 25 * time.Second, "58s": 58 * time.Second, "10ms": time.Second} {
+		got, err := killWait(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, text)
+	}
+	_, err := killWait("soon")
+	assert.ErrorContains(t, err, "reading GANGLINE_KILL_WAIT")
+}
+
+func TestTheClaim(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		holder string
+		want   error
+	}{
+		"there is none, so the agent takes it": {},
+		"this job has it":                      {holder: "7"},
+		"another job has it":                   {holder: "6", want: spool.ErrClaimed},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			dir := spool.Dir(t.TempDir())
+			if tc.holder != "" {
+				require.NoError(t, dir.TakeClaim(spool.Claim{JobID: tc.holder}))
+			}
+			before := modified(t, string(dir))
+			err := holdClaim(Config{Dir: dir, JobID: "7", Node: "hpc1"})
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			var c spool.Claim
+			_, err = spool.Read(dir.Claim(), &c)
+			require.NoError(t, err)
+			assert.Equal(t, "7", c.JobID)
+			if tc.holder != "" {
+				assert.Equal(t, before, modified(t, string(dir)), "a claim that is there is only read")
+			}
+		})
+	}
+}
+
+func modified(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.ModTime()
 }

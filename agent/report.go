@@ -39,22 +39,36 @@ func (r *reporter) close() { close(r.pending) }
 // end.
 func (r *reporter) run(ctx context.Context) error {
 	for s := range r.pending {
-		for {
-			err := spool.Write(r.path, s)
-			if err == nil {
-				break
-			}
-			r.logger.Error("writing the slot's status", "error", err)
-			select {
-			case <-ctx.Done():
-				return err
-			case newer, ok := <-r.pending:
-				if ok {
-					s = newer
-				}
-			case <-time.After(reportRetry):
-			}
+		if err := r.write(ctx, s); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// write tries until a status is written, the newest there is by then.
+func (r *reporter) write(ctx context.Context, s spool.Status) error {
+	pending := r.pending
+	for {
+		err := spool.Write(r.path, s)
+		if err == nil {
+			return nil
+		}
+		r.logger.Error("writing the slot's status", "error", err)
+		retry := time.After(reportRetry)
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return err
+			case newer, ok := <-pending:
+				if !ok {
+					pending = nil // a closed channel would end the pause at once
+					continue
+				}
+				s, waiting = newer, false
+			case <-retry:
+				waiting = false
+			}
+		}
+	}
 }

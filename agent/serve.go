@@ -48,9 +48,14 @@ func Serve(ctx context.Context, cfg Config) error {
 			cfg.Logger.Error("ending what is left", "error", err)
 		}
 	}()
-	for _, dir := range []string{cfg.Runtime, cfg.Scratch} {
-		if err := makeOwnDir(dir); err != nil {
+	cfg.RemoveLeftovers()
+	for _, dir := range []*string{&cfg.Runtime, &cfg.Scratch} {
+		own, temporary, err := ownDir(*dir, cfg.Logger)
+		if err != nil {
 			return err
+		}
+		if *dir = own; temporary {
+			defer os.Remove(own) //nolint:errcheck // if it is empty
 		}
 	}
 	if cfg.PrivateRoot == nil {
@@ -88,18 +93,25 @@ func readGang(cfg Config) (spool.Gang, []int, error) {
 }
 
 // holdClaim makes sure that this job is the one that runs the gang. Its launcher
-// has taken the claim, or the first of its agents does.
+// has taken the claim, or the first of its agents does. It reads first: as a rule
+// there is a claim, and all agents of a gang start at once.
 func holdClaim(cfg Config) error {
-	err := cfg.Dir.TakeClaim(spool.Claim{JobID: cfg.JobID, Host: cfg.Node, Acquired: time.Now()})
-	if !errors.Is(err, spool.ErrClaimed) {
+	var holder spool.Claim
+	found, err := spool.Read(cfg.Dir.Claim(), &holder)
+	if err != nil {
 		return err
 	}
-	var holder spool.Claim
-	if _, err := spool.Read(cfg.Dir.Claim(), &holder); err != nil {
-		return err
+	if !found {
+		err = cfg.Dir.TakeClaim(spool.Claim{JobID: cfg.JobID, Host: cfg.Node, Acquired: time.Now()})
+		if !errors.Is(err, spool.ErrClaimed) {
+			return err
+		}
+		if _, err := spool.Read(cfg.Dir.Claim(), &holder); err != nil {
+			return err
+		}
 	}
 	if holder.JobID != cfg.JobID {
-		return fmt.Errorf("this is job %s: %w", cfg.JobID, err)
+		return fmt.Errorf("this is job %s: %w: job %s on %s", cfg.JobID, spool.ErrClaimed, holder.JobID, holder.Host)
 	}
 	return nil
 }

@@ -38,6 +38,70 @@ func TestTerminatingTheAgentStopsWhatRuns(t *testing.T) {
 	assert.True(t, w.done(0, "u").Interrupted, "the node did not ask for it")
 }
 
+func TestTerminatingTheAgentLeavesPodsNoLongerThanTheWorkloadManagerDoes(t *testing.T) {
+	w := single(t, "GANGLINE_KILL_WAIT=2s")
+	o := w.orders("u", "trap '' TERM; echo ready; while :; do sleep 0.05; done")
+	o.GraceSeconds = 3600
+	w.run(0, o)
+	w.waitLog(0, "u", "ready")
+	require.NoError(t, w.agents[0].Process.Signal(unix.SIGTERM))
+	assert.Equal(t, 143, w.agentExit(0))
+	assert.Equal(t, 137, exitCode(t, w.done(0, "u")))
+	assert.True(t, w.done(0, "u").Interrupted)
+}
+
+func TestAKilledAgentLeavesNoFiles(t *testing.T) {
+	w := single(t)
+	o := w.orders("u", "echo ready; exec sleep 1000")
+	o.Volumes = []spool.Volume{{Name: "s", Files: []spool.File{{Path: "password", Mode: 0o400, Data: []byte("x")}}}}
+	o.Containers[0].Mounts = []spool.Mount{{Volume: "s", Path: "/secret"}}
+	w.run(0, o)
+	w.waitLog(0, "u", "ready")
+	w.killInner(0)
+	assert.Equal(t, 137, w.agentExit(0))
+	for _, dir := range []string{w.memory, filepath.Join(w.disk, "gangline-"+strconv.Itoa(os.Getuid()))} {
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		assert.Empty(t, left, dir)
+	}
+}
+
+func TestAnAgentRunsThoughAnotherUserTookItsDirectory(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	w := prepareWorld(t, t.TempDir(), [][]int{{0}})
+	require.NoError(t, os.Mkdir(w.memory, 0o700))
+	require.NoError(t, os.Chown(w.memory, 12345, 12345))
+	w.agents = append(w.agents, w.startAgent(0))
+	w.publishNames()
+	w.run(0, w.orders("u", "exit 3"))
+	assert.Equal(t, 3, exitCode(t, w.done(0, "u")))
+	w.release()
+	assert.Equal(t, 0, w.agentExit(0))
+	left, err := filepath.Glob(w.memory + "-*")
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestWithoutAPrivateRootNothingOutlivesTheOnlyPodOfATask(t *testing.T) {
+	w := single(t, "GANGLINE_PRIVATE_ROOT=off")
+	w.run(0, w.orders("u", hiding("")))
+	w.done(0, "u")
+	assertGone(t, w.log(0, "u", "main", 0, "stdout"))
+}
+
+func TestAProcessThatHidesEndsWithItsPodBesideAnotherPod(t *testing.T) {
+	w := newWorld(t, [][]int{{0, 1}})
+	w.publishNames()
+	w.run(1, w.orders("other", idle))
+	w.waitLog(1, "other", "ready")
+	w.run(0, w.orders("u", hiding("GANGLINE_CONTAINER=other-main-0")))
+	w.done(0, "u")
+	assertGone(t, w.log(0, "u", "main", 0, "stdout"))
+	w.running(1, "other")
+}
+
 func TestAPodThatKillsItselfWasNotInterrupted(t *testing.T) {
 	w := single(t)
 	w.run(0, w.orders("u", "kill -TERM $$"))

@@ -67,7 +67,8 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 		return 0, fmt.Errorf("opening the session: %w", err)
 	}
 	defer session.close()
-	proc, err := sandbox.Starter{Table: s.table}.Start(ctx, recipe, session.streams)
+	starter := sandbox.Starter{Table: s.table, Started: s.namespaces.Hold}
+	proc, err := starter.Start(ctx, recipe, session.streams)
 	if err := session.started(); err != nil {
 		s.logger.Warn("starting a session", "error", err)
 	}
@@ -78,6 +79,9 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 	go control(ctx, proc, c, session.resize)
 	session.copyOutput(proc.Done())
 	<-proc.Done()
+	if err := s.namespaces.ReleaseUnused(); err != nil {
+		s.logger.Warn("ending a session", "error", err)
+	}
 	return process.ExitCode(proc.Status()), nil
 }
 
@@ -182,6 +186,7 @@ func control(ctx context.Context, p *process.Process, c sshd.Command, resize fun
 				_ = p.Signal(sig)
 			}
 		case <-ctx.Done():
+			p.EndGroup() // some of it may not heed the signal that ends the first
 			_ = p.Signal(unix.SIGTERM)
 			select {
 			case <-p.Done():

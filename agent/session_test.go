@@ -164,6 +164,22 @@ func TestSessions(t *testing.T) {
 			require.NoError(t, other.Close())
 			require.Eventually(t, func() bool { return unix.Kill(pid, 0) != nil }, 10*time.Second, 5*time.Millisecond)
 		},
+		"a client that goes takes the whole group with it": func(t *testing.T) {
+			other := w.dial(0)
+			r, pw, err := os.Pipe()
+			require.NoError(t, err)
+			go func() {
+				_, _ = other.Exec(t.Context(), sshd.ExecRequest{
+					Argv: []string{"sh", "-c", "(trap '' TERM; exec sleep 1000) & sleep 0.2; echo $!; wait"}, Stdout: pw})
+			}()
+			pid := make([]byte, 32)
+			n, err := r.Read(pid)
+			require.NoError(t, err)
+			number, err := strconv.Atoi(strings.TrimSpace(string(pid[:n])))
+			require.NoError(t, err)
+			require.NoError(t, other.Close())
+			require.Eventually(t, func() bool { return unix.Kill(number, 0) != nil }, 10*time.Second, 5*time.Millisecond)
+		},
 		"fifty sessions at once": func(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 50 {
@@ -254,4 +270,20 @@ func TestMpirunStartsRanksInBothPods(t *testing.T) {
 	assert.Equal(t, 0, exitCode(t, p), w.log(0, "l", "main", 0, "stderr"))
 	assert.Equal(t, "pi-worker-0 0 of 4\npi-worker-0 2 of 4\npi-worker-1 1 of 4\npi-worker-1 3 of 4\n",
 		w.log(0, "l", "main", 0, "stdout"), w.log(0, "l", "main", 0, "stderr"))
+}
+
+func TestMPICHStartsRanksWithTheirOwnPodsEnvironment(t *testing.T) {
+	_, err := exec.LookPath("mpiexec.mpich")
+	require.NoError(t, err, "the test needs MPICH")
+	w, p := twoWorkers(t, "mpiexec.mpich -iface lo -n 2 sh -c 'echo $(hostname) $PMI_RANK $GANGLINE_CONTAINER ${CUDA_VISIBLE_DEVICES-none}' | sort", func(o *spool.PodOrders) {
+		o.Volumes = []spool.Volume{{Name: "mpi", Files: []spool.File{
+			{Path: "hydra", Mode: 0o644, Data: []byte("pi-worker-0:1\npi-worker-1:1\n")}}}}
+		o.Containers[0].Mounts = []spool.Mount{{Volume: "mpi", Path: "/etc/mpi"}}
+		o.Containers[0].Env = []corev1.EnvVar{envVar("CUDA_VISIBLE_DEVICES", "launcher")}
+		for _, v := range mpi.Env(mpi.Paths{RemoteShell: "/run/gangline/bin/ssh", HydraHostfile: "/etc/mpi/hydra"}) {
+			o.Containers[0].Env = append(o.Containers[0].Env, envVar(v.Name, v.Value))
+		}
+	})
+	assert.Equal(t, 0, exitCode(t, p), w.log(0, "l", "main", 0, "stderr"))
+	assert.Equal(t, "pi-worker-0 0 l-main-0 launcher\npi-worker-1 1 w-main-0 3\n", w.log(0, "l", "main", 0, "stdout"))
 }

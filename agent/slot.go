@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -31,7 +32,10 @@ type slot struct {
 	allocation string
 	key        *spool.Key
 	table      *process.Table
+	namespaces process.Namespaces // of what was started for the pod
+	alone      bool               // the agent has no other slot
 	listener   net.Listener
+	locks      []*os.File // of the slot's directories, see lockSlotDir
 	reporter   *reporter
 	logger     *slog.Logger
 
@@ -168,13 +172,18 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 
 // stopAsked tells whether the current pod is to end, and how quickly.
 func (s *slot) stopAsked(o spool.PodOrders) (time.Duration, bool) {
+	grace := time.Duration(o.GraceSeconds) * time.Second
 	switch {
 	case s.stopDesired(o):
-		return time.Duration(s.desired.GraceSeconds) * time.Second, true
+		grace = time.Duration(s.desired.GraceSeconds) * time.Second
 	case s.leaving, s.desired.PodUID != o.UID:
-		return time.Duration(o.GraceSeconds) * time.Second, true
+	default:
+		return 0, false
 	}
-	return 0, false
+	if s.wasInterrupted() {
+		grace = min(grace, s.cfg.KillWait)
+	}
+	return grace, true
 }
 
 // stopDesired tells whether the node wants the pod to end.
@@ -280,7 +289,7 @@ func (s *slot) cleanUp(uid string, status spool.PodStatus, unexplained bool) {
 	s.cleaning = true
 	s.wakeSessions()
 	s.background.Go(func() {
-		if err := s.sweep(cookie(uid + "-")); err != nil {
+		if err := s.sweepPod(uid); err != nil {
 			s.logger.Error("ending what a pod left", "error", err)
 		}
 		if err := s.dirs(uid).remove(); err != nil {

@@ -149,7 +149,8 @@ func TestUnderSlurm(t *testing.T) {
 		job := w.submit(translate.TaskGroup{Tasks: 2, Resources: translate.Resources{CPUs: 5, MemoryMiB: 512}})
 		w.publishNames()
 		for k := range 2 {
-			w.run(k, w.orders("p"+strconv.Itoa(k), "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"))
+			// Slurm signals all processes, and so does the agent.
+			w.run(k, w.orders("p"+strconv.Itoa(k), "trap 'trap \"\" TERM; echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"))
 			w.waitLog(k, "p"+strconv.Itoa(k), "ready")
 		}
 		_, err := w.cluster.Run(t.Context(), "scancel", job)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gangline/gangline/agent/crilog"
 )
 
@@ -26,14 +28,15 @@ func (p *pod) terminationLimit() int {
 // terminationFile is where a container leaves its last words.
 type terminationFile string
 
-// reset empties it. It stays the same file, which may still be mounted.
+// reset empties it. It stays the same file, which may still be mounted, unless
+// the container put something else in its place.
 func (f terminationFile) reset() error {
-	if err := os.MkdirAll(filepath.Dir(string(f)), 0o755); err != nil {
-		return fmt.Errorf("making the termination message: %w", err)
+	err := os.MkdirAll(filepath.Dir(string(f)), 0o755)
+	if info, statErr := os.Lstat(string(f)); err == nil && statErr == nil && !info.Mode().IsRegular() {
+		err = os.RemoveAll(string(f))
 	}
-	err := os.WriteFile(string(f), nil, 0o666) //nolint:gosec // its parent lets in nobody else
 	if err == nil {
-		err = os.Chmod(string(f), 0o666) //nolint:gosec // as above; the umask must not count
+		err = f.empty()
 	}
 	if err != nil {
 		return fmt.Errorf("making the termination message: %w", err)
@@ -41,10 +44,35 @@ func (f terminationFile) reset() error {
 	return nil
 }
 
+func (f terminationFile) empty() error {
+	file, err := f.open(os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Chmod(0o666), file.Close()) // the umask must not count, and its parent lets in nobody else
+}
+
+// open opens the file. The container may have replaced it: a FIFO must not hold
+// the agent up, and a link must not lead it elsewhere.
+func (f terminationFile) open(flags int, perm os.FileMode) (*os.File, error) {
+	file, err := os.OpenFile(string(f), flags|unix.O_NONBLOCK|unix.O_NOFOLLOW, perm)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file any more", filepath.Base(string(f)))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
 // message returns the last words: the file's, or the log's end where the file is
 // empty and that is asked for.
 func (f terminationFile) message(limit int, fallBack bool, log string) (string, error) {
-	file, err := os.Open(string(f))
+	file, err := f.open(os.O_RDONLY, 0)
 	if err != nil {
 		return "", fmt.Errorf("reading the termination message: %w", err)
 	}

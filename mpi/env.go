@@ -42,15 +42,20 @@ const foreign = "^slurm,tm,pbs,lsf,gridengine,alps,loadleveler,flux"
 // without a hostfile, where the only host is the HPC node itself, which the
 // remote shell does not know).
 //
+// MPICH's daemons would start ranks with the launcher's whole environment: its
+// devices and its identity, in place of those of the pod that they run in. So
+// none of it is carried over (HYDRA_ENV); what a rank needs is in its own pod's,
+// and -genv and its like still pass on what is asked for.
+//
 // Two things such pods need besides, which no variable can give: a host name of
 // their own (a UTS namespace), because Open MPI tells the shared memory and the
 // session directories of a job's daemons apart by host name alone; and a table of
 // names that resolves the launcher's host name everywhere, because MPICH's
 // daemons call it back by that.
 func Env(p Paths) []Var {
-	autofork := "0"
+	autofork, carried := "0", "none"
 	if p.HydraHostfile == "" {
-		autofork = ""
+		autofork, carried = "", ""
 	}
 	all := []Var{
 		// Open MPI up to 4.
@@ -72,6 +77,7 @@ func Env(p Paths) []Var {
 		{"HYDRA_LAUNCHER_EXEC", p.RemoteShell},
 		{"HYDRA_LAUNCHER_AUTOFORK", autofork},
 		{"HYDRA_HOST_FILE", p.HydraHostfile},
+		{"HYDRA_ENV", carried},
 		// Intel MPI.
 		{"I_MPI_HYDRA_BOOTSTRAP", "ssh"},
 		{"I_MPI_HYDRA_BOOTSTRAP_EXEC", p.RemoteShell},

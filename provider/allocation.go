@@ -32,8 +32,8 @@ type allocation struct {
 	// stopping is when the stop of each slot's pod was first known to be ordered.
 	stopping map[int]time.Time
 
-	// untouched tells that no submission was tried since this process made
-	// the directory: no job of this name can exist.
+	// untouched tells that no submission was tried since the directory was
+	// made: no job of this name can exist.
 	untouched bool
 	// lastTry is when the last submission ended without a job id.
 	lastTry time.Time
@@ -51,6 +51,8 @@ type allocation struct {
 	// missing counts successive listings without the job.
 	missing     int
 	missingSeen time.Time
+	// lostSince is when enough listings had been without the job.
+	lostSince time.Time
 }
 
 func (a *allocation) name() string { return a.gang.Allocation }
@@ -86,12 +88,8 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		desired: make([]spool.Desired, len(sg.Slots)),
 		pods:    map[types.UID]int{}, stopping: map[int]time.Time{},
 	}
-	isNew, err := a.dir.Create(len(sg.Slots))
-	if err != nil {
-		return nil, err
-	}
-	a.untouched = isNew
-	return a, a.writeGang()
+	a.untouched = true
+	return a, root.Create(sg)
 }
 
 func (a *allocation) writeGang() error { return spool.Write(a.dir.Gang(), a.gang) }
@@ -99,16 +97,14 @@ func (a *allocation) writeGang() error { return spool.Write(a.dir.Gang(), a.gang
 // errNotOurs says that a directory belongs to another cluster or node.
 var errNotOurs = errors.New("the allocation belongs to another virtual node")
 
-// loadAllocation reads an allocation back from the spool. A directory without
-// a gang.json was left by a provider that died before it wrote one; nothing
-// was submitted for it, so it is reported as fs.ErrNotExist.
+// loadAllocation reads an allocation back from the spool.
 func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*allocation, error) {
 	// A submission may have been under way when the process before died.
 	a := &allocation{dir: dir, pods: map[types.UID]int{}, stopping: map[int]time.Time{}, lastTry: now}
 	if ok, err := spool.Read(dir.Gang(), &a.gang); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, fs.ErrNotExist
+		return nil, errNotOurs // nothing that this version made
 	}
 	if a.gang.Cluster != names.Cluster || a.gang.Node != names.Node {
 		return nil, errNotOurs
@@ -130,6 +126,9 @@ func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*alloc
 	}
 	if a.gang.Release {
 		a.releasedAt = now
+		if info, err := os.Stat(dir.Gang()); err == nil {
+			a.releasedAt = info.ModTime() // it was the last thing written there
+		}
 	}
 	a.desired = make([]spool.Desired, len(a.gang.Slots))
 	for k := range a.gang.Slots {

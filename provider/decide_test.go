@@ -325,13 +325,15 @@ func TestAJobThatNobodyKnowsAnyMoreIsLostAfterSeveralListings(t *testing.T) {
 	c := newScene(t)
 	a := c.allocated(wlm.PhaseRunning)
 	c.started(c.worker(0), 0)
+	require.NoError(t, a.dir.TakeClaim(spool.Claim{JobID: "7"}))
 	c.s.job = nil
 	for range lostAfter {
 		assert.Nil(t, c.s.ending)
 		c.s.listed = c.s.listed.Add(time.Second)
 		c.after(time.Second)
 	}
-	c.s.listed = c.s.listed.Add(settle)
+	assert.True(t, c.s.abandon, "its agents may live, and are asked to end")
+	c.after(lostPatience)
 	s := c.after(settle)
 	require.NotNil(t, s.ending)
 	assert.Equal(t, "Lost", s.ending.Outcome)
@@ -339,6 +341,19 @@ func TestAJobThatNobodyKnowsAnyMoreIsLostAfterSeveralListings(t *testing.T) {
 	require.NoError(t, spool.Write(a.dir.Result(), spool.Result{ExitCode: 3}))
 	outcome, _ := s.outcome()
 	assert.Equal(t, "Failed", outcome, "the launcher's own word counts where there is one")
+}
+
+func TestAJobThatVanishedBeforeItRanCountsAsNeverSubmitted(t *testing.T) {
+	c := newScene(t)
+	c.allocated(wlm.PhaseQueued)
+	p := c.worker(0)
+	c.s.job = nil
+	for range lostAfter {
+		c.s.listed = c.s.listed.Add(time.Second)
+		c.after(time.Second)
+	}
+	require.NotNil(t, c.s.ending)
+	assert.False(t, p.over, "it waits for another submission")
 }
 
 func TestWaitingTextChangesSeldom(t *testing.T) {

@@ -79,6 +79,9 @@ func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
 		node.Labels[wellknown.LabelPartition] = partition.Name
 	}
 	if previous != nil {
+		if len(f.Inventory.Partitions) == 0 { // not known: as it was
+			node.Status.Capacity, node.Status.Allocatable = previous.Status.Capacity, previous.Status.Allocatable
+		}
 		keepTransitions(node.Status.Conditions, previous.Status.Conditions)
 	}
 	return node

@@ -139,7 +139,7 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 	}
 	if a := s.alloc; a != nil && a.live() && s.ending == nil {
 		errs = append(errs, r.order(ctx, s))
-		if s.releasing {
+		if s.releasing || s.abandon {
 			errs = append(errs, r.giveBack(ctx, s))
 		}
 	}

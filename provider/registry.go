@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -35,14 +33,10 @@ func loadRegistry(ctx context.Context, root spool.Root, names translate.Names, n
 	if err != nil {
 		return nil, err
 	}
-	log := logr.FromContextOrDiscard(ctx)
 	for _, name := range dirs {
 		a, err := loadAllocation(root.Dir(name), names, now)
 		switch {
 		case errors.Is(err, errNotOurs):
-			continue
-		case errors.Is(err, fs.ErrNotExist):
-			log.Info("left alone a gang directory that was never completed", "allocation", name)
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("recovering allocation %s: %w", name, err)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -43,7 +44,10 @@ func (s *state) end(manager string) {
 	s.readLastWords()
 	s.ending = &spool.Ended{Outcome: outcome, At: s.now, Message: s.endedMessage(manager, outcome, detail)}
 	for _, p := range s.pods {
-		if !p.live() || p.slot < 0 || (!p.started && !p.deleting() && len(a.pods) > 0) {
+		if !p.live() || p.slot < 0 {
+			continue
+		}
+		if !p.started && !p.deleting() && (outcome == outcomeVoid || len(a.pods) > 0) {
 			continue // who had not started when others ran waits for the next allocation
 		}
 		if p.deleting() && !p.started {
@@ -84,14 +88,41 @@ func (s *state) outcome() (outcome, detail string) {
 		a.missing, a.missingSeen = a.missing+1, s.listed
 	}
 	if a.missing < lostAfter {
+		a.lostSince = time.Time{}
 		return "", ""
 	}
+	return s.lostOutcome()
+}
+
+// lostPatience is how long the agents of a job that the workload manager has
+// forgotten have to end. They are asked to through the spool.
+const lostPatience = time.Minute
+
+// outcomeVoid is that of a job that vanished before it ran: the gang is as if
+// it had never been submitted.
+const outcomeVoid = "Void"
+
+// lostOutcome is how a job ended that the workload manager knows no more.
+func (s *state) lostOutcome() (outcome, detail string) {
+	a := s.alloc
 	var result spool.Result
 	if ok, err := spool.Read(a.dir.Result(), &result); err == nil && ok {
 		if result.ExitCode == 0 {
 			return string(wlm.OutcomeCompleted), result.Message
 		}
 		return string(wlm.OutcomeFailed), result.Message
+	}
+	var claim spool.Claim
+	if claimed, err := spool.Read(a.dir.Claim(), &claim); err == nil && !claimed {
+		return outcomeVoid, "it is no longer known, and it never ran"
+	}
+	if a.lostSince.IsZero() {
+		a.lostSince = s.now
+	}
+	if left := lostPatience - s.now.Sub(a.lostSince); left > 0 && s.anyRunning() {
+		s.abandon = true
+		s.within(time.Second)
+		return "", ""
 	}
 	return "Lost", "it is no longer known and left no result"
 }
@@ -115,7 +146,7 @@ func (s *state) anyRunning() bool {
 
 func (s *state) endedMessage(manager, outcome, detail string) string {
 	if s.job == nil {
-		return fmt.Sprintf("%s job %s: %s", manager, s.alloc.job.ID, detail)
+		return fmt.Sprintf("%s job %s: %s", manager, s.alloc.job.ID, cmp.Or(detail, "it is no longer known"))
 	}
 	return translate.EndedMessage(manager, s.job.ID, s.job.State, s.job.Reason, detail)
 }

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := spool.Root(o.Config.Spool).SweepTrash(); err != nil {
+	if err := spool.Root(o.Config.Spool).Sweep(o.Config.NodeName); err != nil {
 		return err
 	}
 	registry, err := loadRegistry(ctx, spool.Root(o.Config.Spool), translate.Names{Cluster: string(system.UID), Node: o.Config.NodeName}, time.Now())

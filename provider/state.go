@@ -50,6 +50,9 @@ type state struct {
 	wishes translate.Wishes
 	// ending is set when the allocation's end has been seen and is final.
 	ending *spool.Ended
+	// abandon tells that the workload manager has forgotten the job while its
+	// agents may live: they are to end.
+	abandon bool
 	// releasing tells that the allocation is to be given back.
 	releasing bool
 	// manager is the workload manager for people: "Slurm".
@@ -202,6 +205,10 @@ func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.Names
 		index, err := strconv.Atoi(stage)
 		if err != nil {
 			return fmt.Errorf("reading the gang's key %q: %w", s.key, err)
+		}
+		if name.Name == "" { // neither a pod nor an allocation is left to know it from
+			s.owner.gone = true
+			return nil
 		}
 		js := &jobset.JobSet{}
 		gone, err := r.owners.get(ctx, name, js, types.UID(uid))

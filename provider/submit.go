@@ -171,6 +171,12 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 		s.within(left)
 		return nil
 	}
+	if s.job == nil {
+		// Not by its number alone: a workload manager that has lost its state
+		// may have given it to somebody else's job.
+		s.within(r.config.JobInterval.Duration)
+		return nil
+	}
 	a.cancelledAt = s.now
 	s.within(cancelAgain)
 	if err := r.manager.Cancel(ctx, a.job.ID); err != nil {

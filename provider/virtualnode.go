@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,7 +52,11 @@ func newVirtualNode(ctx context.Context, clientset kubernetes.Interface, manager
 	v := &virtualNode{clientset: clientset, manager: manager, facts: facts}
 	inv, err := manager.Inventory(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking the workload manager what it has: %w", err)
+		silence := fmt.Errorf("asking the workload manager what it has: %w", err)
+		if err := v.resume(ctx, silence); err != nil {
+			return nil, errors.Join(silence, err)
+		}
+		return v, nil
 	}
 	if partitionOf(facts.Config, inv) == nil {
 		return nil, fmt.Errorf("the workload manager has no partition %q: it has %s", facts.Config.Partition, partitionNames(inv))
@@ -59,6 +64,20 @@ func newVirtualNode(ctx context.Context, clientset kubernetes.Interface, manager
 	v.inventory = inv
 	v.rebuild()
 	return v, nil
+}
+
+// resume goes on with the node as the API server has it, while the workload
+// manager is silent: without its lease the node's pods would be evicted, and
+// healthy jobs with them.
+func (v *virtualNode) resume(ctx context.Context, silence error) error {
+	have, err := v.clientset.CoreV1().Nodes().Get(ctx, v.facts.Config.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("and there is no node yet to go on with: %w", err)
+	}
+	v.object, v.err = have, silence
+	v.rebuild()
+	logr.FromContextOrDiscard(ctx).Error(silence, "going on with the node as it was")
+	return nil
 }
 
 func partitionNames(inv wlm.Inventory) []string {

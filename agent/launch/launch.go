@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -67,7 +68,8 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		logger.Info("another job runs this gang; this one ends and has run nothing", "holder", holder)
 		return 0, nil
 	}
-	code, err := runAgents(ctx, starter, append(cfg.Env, envJobID+"="+jobID), cfg, logger)
+	agentEnv := append(killWaitEnv(ctx, env), envJobID+"="+jobID)
+	code, err := runAgents(ctx, starter, slices.Concat(cfg.Env, agentEnv), cfg, logger)
 	if err != nil {
 		logger.Error("starting the agents", "error", err)
 	}
@@ -75,8 +77,12 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		gang = latest
 	}
 	result := outcome(code, lastPods(cfg.Dir, gang), time.Now())
-	if err != nil {
+	switch {
+	case err != nil:
 		result.Message = err.Error()
+	case result.ExitCode == 0 && ctx.Err() != nil:
+		// A job that was interrupted has not succeeded, whatever its parts say.
+		result.ExitCode, result.Message = codeTerminated, "the job was asked to end"
 	}
 	logger.Info("the allocation ends", "code", result.ExitCode, "message", result.Message)
 	if err := spool.Write(cfg.Dir.Result(), result); err != nil {

@@ -102,7 +102,7 @@ func newJob(t *testing.T, srun string) *job {
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\n"+srun+"\n"), 0o755))
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	j := &job{t: t, dir: spool.Root(t.TempDir()).Dir("pi-1"), env: []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7"}}
-	_, err := j.dir.Create(2)
+	err := j.dir.Create(2)
 	require.NoError(t, err)
 	require.NoError(t, spool.Write(j.dir.Gang(), spool.Gang{
 		Version: 1, Allocation: "pi-1", Slots: make([]spool.Slot, 2), Tasks: [][]int{{0}, {1}}, Groups: 1,
@@ -170,6 +170,50 @@ func TestRunPassesTheEndOn(t *testing.T) {
 	code, err := j.run(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, 5, code)
+}
+
+func TestAJobThatWasAskedToEndHasNotSucceeded(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	j := newJob(t, "trap 'exit 0' TERM; echo >"+ready+"; while :; do sleep 0.05; done")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(ready); err == nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	code, err := j.run(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 143, code)
+	assert.Equal(t, 143, j.result().ExitCode)
+	assert.Equal(t, "the job was asked to end", j.result().Message)
+}
+
+func TestTheAgentsLearnHowLongSlurmLetsAJobLive(t *testing.T) {
+	for sentence, tc := range map[string]struct{ scontrol, site, want string }{
+		"Slurm's KillWait, less what the report takes": {"echo 'KillWait                = 60 sec'", "", "58s"},
+		"a short one":                {"echo 'KillWait = 2 sec'", "", "1s"},
+		"the site's own word counts": {"echo 'KillWait = 60 sec'", "7s", "7s"},
+		"scontrol fails":             {"exit 1", "", "default"},
+		"scontrol says nothing":      {"echo nothing", "", "default"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			j := newJob(t, `echo "${GANGLINE_KILL_WAIT:-default}"`)
+			bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte("#!/bin/sh\n"+tc.scontrol+"\n"), 0o755))
+			var extra []string
+			if tc.site != "" {
+				extra = append(extra, "GANGLINE_KILL_WAIT="+tc.site)
+			}
+			_, err := j.run(t.Context(), extra...)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want+"\n", j.log.String())
+		})
+	}
 }
 
 func TestADuplicateRunsNothing(t *testing.T) {

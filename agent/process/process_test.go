@@ -127,11 +127,60 @@ func TestSweepFindsWhatLeftTheGroup(t *testing.T) {
 	assert.True(t, alive(pid))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	require.NoError(t, process.Sweep(ctx, "COOKIE=a/"))
+	require.NoError(t, process.Sweep(ctx, process.Mark{Prefix: "COOKIE=a/"}))
 	eventuallyDead(t, pid)
 	assert.True(t, alive(other.PID()))
 	require.NoError(t, other.Signal(unix.SIGKILL))
 	ended(t, other)
+}
+
+func TestSweepByAWholeEntryLeavesLongerOnesAlone(t *testing.T) {
+	table := newTable(t)
+	other, _ := start(t, table, process.Spec{Env: []string{"PATH=/usr/bin:/bin", "COOKIE=a-0-0"}}, "sleep 100")
+	p, _ := start(t, table, process.Spec{Env: []string{"PATH=/usr/bin:/bin", "COOKIE=a-0"}}, "sleep 100")
+	require.NoError(t, process.Sweep(t.Context(), process.Mark{Entry: "COOKIE=a-0"}))
+	assert.Equal(t, 137, process.ExitCode(ended(t, p)))
+	assert.True(t, alive(other.PID()))
+	require.NoError(t, process.SweepDescendants(t.Context()))
+	assert.Equal(t, 137, process.ExitCode(ended(t, other)))
+}
+
+func TestSweepByNamespaceFindsWhatHasAnotherEnvironment(t *testing.T) {
+	table := newTable(t)
+	var held process.Namespaces
+	p, out := start(t, table, process.Spec{Env: os.Environ(), Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS},
+		"env -i setsid sh -c 'echo $$; exec sleep 100' & exec sleep 100")
+	held.Hold(p)
+	pid := readPID(t, out)
+	require.Len(t, held.Of(p), 1)
+	require.NoError(t, p.Signal(unix.SIGKILL))
+	ended(t, p)
+	require.NoError(t, held.ReleaseUnused())
+	require.Len(t, held.All(), 1, "something still runs there")
+	require.NoError(t, process.Sweep(t.Context(), process.Mark{Namespaces: held.All()}))
+	eventuallyDead(t, pid)
+	require.NoError(t, held.ReleaseUnused())
+	assert.Empty(t, held.All())
+}
+
+func TestTheOwnNamespaceIsNeverHeld(t *testing.T) {
+	table := newTable(t)
+	var held process.Namespaces
+	p, _ := start(t, table, process.Spec{Env: os.Environ()}, "sleep 100")
+	held.Hold(p)
+	assert.Empty(t, held.All())
+	require.NoError(t, p.Signal(unix.SIGKILL))
+	ended(t, p)
+}
+
+func TestCopyOutputEndsThoughADaemonWritesOn(t *testing.T) {
+	table := newTable(t)
+	p, out := start(t, table, process.Spec{Env: os.Environ()}, "seq 1 1000; setsid sh -c 'while :; do echo x || exit; sleep 0.01; done' & exit 0")
+	var got bytes.Buffer
+	began := time.Now()
+	require.NoError(t, process.CopyOutput(&got, out, p.Done(), 100*time.Millisecond))
+	assert.Less(t, time.Since(began), 4*time.Second)
+	assert.True(t, strings.HasPrefix(got.String(), sequence(1000)))
 }
 
 func TestCopyOutput(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,17 +15,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep kills all processes whose environment has an entry that starts with
-// the cookie, until there is none. Processes that belong to another user are
-// not seen, nor those that hide their environment. It gives up when the context
-// ends: a process in an uninterruptible wait dies only when its I/O does.
-func Sweep(ctx context.Context, cookie string) error {
-	return killUntilNone(ctx, func() ([]int, error) { return withCookie(cookie) })
+// Mark is what tells processes that belong together from others.
+type Mark struct {
+	// Entry is one of the environment's entries, as a whole.
+	Entry string
+	// Prefix is how one of them begins. It may be given in place of Entry.
+	Prefix string
+	// Namespaces are mount namespaces; what runs in one of them is marked
+	// whatever its environment is.
+	Namespaces []uint64
 }
 
-// KillDescendants kills all descendants of this process that can be found by
-// their parents and reaps those that are its children, until none is left. No
-// Table may run any more.
+// Sweep kills all marked processes, until there is none. Processes that belong
+// to another user are not seen. It gives up when the context ends: a process in
+// an uninterruptible wait dies only when its I/O does.
+func Sweep(ctx context.Context, m Mark) error {
+	return killUntilNone(ctx, func() ([]int, error) { return marked(m) })
+}
+
+// SweepDescendants kills all descendants of this process that can be found by
+// their parents, until none is left. A Table must run, which reaps them.
+func SweepDescendants(ctx context.Context) error {
+	return killUntilNone(ctx, func() ([]int, error) { return descendants(os.Getpid()) })
+}
+
+// KillDescendants is SweepDescendants for a program without a Table: it reaps
+// its children itself, and no Table may run any more.
 func KillDescendants(ctx context.Context) error {
 	return killUntilNone(ctx, func() ([]int, error) {
 		for {
@@ -67,9 +83,9 @@ func killUntilNone(ctx context.Context, find func() ([]int, error)) error {
 // executes another program (the kernel has no new one to show yet).
 const execWindow = 20 * time.Millisecond
 
-// withCookie lists the processes that carry the cookie. A process whose
-// environment is empty is looked at again until it is clear that it has none.
-func withCookie(cookie string) ([]int, error) {
+// marked lists the processes that have the mark. A process whose environment is
+// empty is looked at again until it is clear that it has none.
+func marked(m Mark) ([]int, error) {
 	pids, err := all()
 	if err != nil {
 		return nil, err
@@ -78,7 +94,7 @@ func withCookie(cookie string) ([]int, error) {
 	for deadline := time.Now().Add(execWindow); ; {
 		var unclear []int
 		for _, pid := range pids {
-			switch has, clear := carries(pid, []byte(cookie)); {
+			switch has, clear := m.of(pid); {
 			case has:
 				found = append(found, pid)
 			case !clear:
@@ -93,8 +109,14 @@ func withCookie(cookie string) ([]int, error) {
 	}
 }
 
-// carries tells whether a process has the cookie, and whether that is clear.
-func carries(pid int, cookie []byte) (has, clear bool) {
+// of tells whether a process has the mark, and whether that is clear.
+func (m Mark) of(pid int) (has, clear bool) {
+	if len(m.Namespaces) > 0 {
+		number, ok := mountNamespaceOf(strconv.Itoa(pid))
+		if ok && slices.Contains(m.Namespaces, number) {
+			return true, true
+		}
+	}
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
 		return false, true // gone, or somebody else's
@@ -103,12 +125,16 @@ func carries(pid int, cookie []byte) (has, clear bool) {
 		parent, ok := parentOf(pid)
 		return false, !ok || parent == kthreadd || pid == kthreadd
 	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if bytes.HasPrefix(entry, cookie) {
+	for entry := range strings.SplitSeq(string(env), "\x00") {
+		if m.isEntry(entry) {
 			return true, true
 		}
 	}
 	return false, true
+}
+
+func (m Mark) isEntry(entry string) bool {
+	return m.Entry != "" && entry == m.Entry || m.Prefix != "" && strings.HasPrefix(entry, m.Prefix)
 }
 
 // kthreadd is the parent of the kernel's own threads, which have no

@@ -140,6 +140,14 @@ func (p *Process) Signal(sig unix.Signal) error {
 	return nil
 }
 
+// EndGroup has the rest of the process's group killed when the process ends, as
+// with Spec.KillGroup. It does nothing once the process has ended.
+func (p *Process) EndGroup() {
+	p.table.mu.Lock()
+	defer p.table.mu.Unlock()
+	p.killGroup = true
+}
+
 // ExitCode is a wait status as a shell and Kubernetes give it: the exit code,
 // or 128 plus the signal.
 func ExitCode(s unix.WaitStatus) int {

@@ -25,6 +25,9 @@ type Starter struct {
 	Table *process.Table
 	// KillGroup: see process.Spec.
 	KillGroup bool
+	// Started is told of a process before it becomes the recipe's program; it
+	// is in its own namespaces then.
+	Started func(*process.Process)
 }
 
 // Start returns once the recipe's program runs. A *StartError says why it does
@@ -61,6 +64,9 @@ func (s Starter) Start(ctx context.Context, r Recipe, files Streams) (*process.P
 	}
 	defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
 
+	if s.Started != nil {
+		s.Started(p)
+	}
 	// When the stage ends early this fails, and the answer says why.
 	_ = json.NewEncoder(recipeW).Encode(r)
 	_ = recipeW.Close()

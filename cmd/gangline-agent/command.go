@@ -73,21 +73,27 @@ find out by itself:
   GANGLINE_RUNTIME_DIR    a directory in memory (default /dev/shm/gangline-UID)
   TMPDIR                  where scratch volumes are (default /tmp)
   GANGLINE_PRIVATE_ROOT   "off": do not use user namespaces
+  GANGLINE_KILL_WAIT      what pods get at most to end when the job is ended,
+                          before everything is killed (default 25s; under Slurm
+                          the launcher sets it from KillWait)
   GANGLINE_JOB_ID, GANGLINE_TASK   for workload managers other than Slurm and Flux`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The cores are the pods'.
 			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), maxThreads))
 			entry := sandbox.Enter()
+			cfg, err := agent.FromEnvironment(args[0], task, os.Getenv)
+			cfg.Logger = newLogger()
 			if entry.Ended {
+				if err == nil {
+					cfg.RemoveLeftovers() // the agent may have been killed
+				}
 				return exit(entry.Code)
 			}
-			cfg, err := agent.FromEnvironment(args[0], task, os.Getenv)
 			if err != nil {
 				return err
 			}
 			cfg.PrivateRoot = entry.Unavailable
-			cfg.Logger = newLogger()
 			err = agent.Serve(cmd.Context(), cfg)
 			if errors.Is(err, agent.ErrTerminated) {
 				return exit(128 + unix.SIGTERM)

@@ -6,10 +6,16 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
+// termPatience is for how long after the first SIGTERM others are not heeded:
+// workload managers send several when a job ends, and the command is to have
+// its time. Only a person sends a second SIGINT.
+const termPatience = 5 * time.Second
+
 // forwardSignals sends the signals that we get to the command. The second of one
-// kind ends us: the first has not helped. What our parent has us ignore, as nohup
+// kind ends us: the first has not helped (of SIGTERM, see termPatience). What our parent has us ignore, as nohup
 // does, stays ignored.
 func forwardSignals(ctx context.Context, end context.CancelCauseFunc) <-chan string {
 	names := map[os.Signal]string{syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP"}
@@ -22,16 +28,20 @@ func forwardSignals(ctx context.Context, end context.CancelCauseFunc) <-chan str
 	out := make(chan string, len(names))
 	go func() {
 		defer signal.Stop(got)
-		seen := map[os.Signal]bool{}
+		first := map[os.Signal]time.Time{}
 		for {
 			select {
 			case sig := <-got:
-				if seen[sig] {
+				since, again := first[sig]
+				switch {
+				case !again:
+					first[sig] = time.Now()
+					out <- names[sig]
+				case sig == syscall.SIGTERM && time.Since(since) < termPatience:
+				default:
 					end(fmt.Errorf("ended by a second %s", sig))
 					return
 				}
-				seen[sig] = true
-				out <- names[sig]
 			case <-ctx.Done():
 				return
 			}

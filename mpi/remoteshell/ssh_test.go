@@ -161,20 +161,37 @@ func TestSignalsReachTheCommand(t *testing.T) {
 
 func TestTheSecondSignalEndsTheRemoteShellAndTheCommand(t *testing.T) {
 	g := newGang(t, "pi-0")
-	cmd := g.command(t, g.ssh, "pi-0", "trap 'echo again' TERM; echo $$; while :; do sleep 0.05; done")
+	cmd := g.command(t, g.ssh, "pi-0", "trap 'echo again' INT; echo $$; while :; do sleep 0.05; done")
 	output, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(output)
 	require.True(t, lines.Scan())
 	pid := lines.Text()
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.True(t, lines.Scan())
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	assert.Error(t, cmd.Wait())
 	assert.Equal(t, 255, cmd.ProcessState.ExitCode())
 	gone := func() bool { return !alive(pid) }
 	assert.Eventually(t, gone, 5*time.Second, 10*time.Millisecond)
+}
+
+func TestSeveralTerminationsAtOnceLeaveTheCommandItsTime(t *testing.T) {
+	g := newGang(t, "pi-0")
+	cmd := g.command(t, g.ssh, "pi-0", "trap 'echo saving; sleep 1; echo saved; exit 9' TERM; echo ready; while :; do sleep 0.05; done")
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(output)
+	require.True(t, lines.Scan())
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.True(t, lines.Scan())
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.True(t, lines.Scan())
+	assert.Equal(t, "saved", lines.Text())
+	assert.Error(t, cmd.Wait())
+	assert.Equal(t, 9, cmd.ProcessState.ExitCode())
 }
 
 func TestTheCommandEndsWhenTheRemoteShellIsKilled(t *testing.T) {

@@ -105,7 +105,7 @@ func (c *cluster) request(t *testing.T, name string, groups ...translate.TaskGro
 			gang.Slots = append(gang.Slots, spool.Slot{})
 		}
 	}
-	_, err := dir.Create(len(gang.Slots))
+	err := dir.Create(len(gang.Slots))
 	require.NoError(t, err)
 	require.NoError(t, spool.Write(dir.Gang(), gang))
 	return translate.Request{Name: name, Groups: groups, Agent: c.agent(), Dir: string(dir)}

@@ -39,7 +39,7 @@ func TestThePodsExitCodeIsTheHighestOfItsContainers(t *testing.T) {
 
 func TestWorkersThatWereStoppedDoNotFailTheGang(t *testing.T) {
 	dir := spool.Root(t.TempDir()).Dir("pi-1")
-	_, err := dir.Create(2)
+	err := dir.Create(2)
 	require.NoError(t, err)
 	gang := spool.Gang{Slots: make([]spool.Slot, 2)}
 	require.NoError(t, spool.Write(dir.Gang(), gang))

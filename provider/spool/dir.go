@@ -68,25 +68,37 @@ func (d Dir) Log(k int, podUID, container string, restart int) string {
 	return filepath.Join(d.PodLogs(k, podUID), container, strconv.Itoa(restart)+".log")
 }
 
-// Create makes the directories of an allocation with n slots. It reports
-// whether the allocation's directory is new: only then can no job of this name
-// exist yet.
-func (d Dir) Create(n int) (isNew bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(string(d)), 0o700); err != nil {
-		return false, fmt.Errorf("making the spool's directory: %w", err)
+// Create makes an allocation's directory with its gang.json and its slots. It
+// appears as a whole or not at all; one of the same name is an error.
+func (r Root) Create(g Gang) error {
+	staged := r.Dir(unfinished(g.Node) + g.Allocation)
+	if err := staged.Create(len(g.Slots)); err != nil {
+		return err
 	}
-	err = os.Mkdir(string(d), 0o700)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return false, fmt.Errorf("making the gang's directory: %w", err)
+	if err := Write(staged.Gang(), g); err != nil {
+		return err
 	}
-	isNew = err == nil
+	if err := os.Rename(string(staged), string(r.Dir(g.Allocation))); err != nil {
+		return fmt.Errorf("making the gang's directory: %w", err)
+	}
+	return nil
+}
+
+// Create makes the directories of an allocation with n slots.
+func (d Dir) Create(n int) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("making the gang's directory: %w", err)
+	}
 	for k := range n {
 		if err := os.MkdirAll(d.Slot(k), 0o700); err != nil {
-			return false, fmt.Errorf("making slot %d's directory: %w", k, err)
+			return fmt.Errorf("making slot %d's directory: %w", k, err)
 		}
 	}
-	return isNew, nil
+	return nil
 }
+
+// unfinished begins the names of directories that a node is making.
+func unfinished(node string) string { return ".new-" + node + "@" }
 
 // Write replaces a file by v as JSON, as a whole and readable by its owner only.
 func Write(path string, v any) error {
@@ -128,15 +140,16 @@ func (d Dir) Remove() error {
 	return nil
 }
 
-// SweepTrash removes what an earlier process began to remove.
-func (r Root) SweepTrash() error {
-	leftovers, err := filepath.Glob(filepath.Join(r.Gangs(), trash+"*"))
-	if err != nil {
-		return fmt.Errorf("looking for removed gangs: %w", err)
-	}
+// Sweep removes what an earlier process of the node began to make, and what
+// any began to remove.
+func (r Root) Sweep(node string) error {
 	var errs []error
-	for _, dir := range leftovers {
-		errs = append(errs, os.RemoveAll(dir))
+	for _, begins := range []string{trash, unfinished(node)} {
+		leftovers, err := filepath.Glob(filepath.Join(r.Gangs(), begins+"*"))
+		errs = append(errs, err)
+		for _, dir := range leftovers {
+			errs = append(errs, os.RemoveAll(dir))
+		}
 	}
 	return errors.Join(errs...)
 }

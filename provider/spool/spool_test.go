@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,18 +15,39 @@ import (
 	"github.com/gangline/gangline/provider/spool"
 )
 
-func TestCreateTellsWhetherTheAllocationIsNew(t *testing.T) {
-	dir := spool.Root(t.TempDir()).Dir("pi.1")
-	isNew, err := dir.Create(2)
-	require.NoError(t, err)
-	assert.True(t, isNew)
-	isNew, err = dir.Create(2)
-	require.NoError(t, err)
-	assert.False(t, isNew)
+func TestAnAllocationAppearsAsAWhole(t *testing.T) {
+	root := spool.Root(t.TempDir())
+	gang := spool.Gang{Allocation: "pi-1", Node: "hpc", Slots: make([]spool.Slot, 2)}
+	require.NoError(t, root.Create(gang))
+	assert.Error(t, root.Create(gang), "a name is never used twice")
+	dir := root.Dir("pi-1")
 	assert.DirExists(t, dir.Slot(1))
+	assert.FileExists(t, dir.Gang())
 	info, err := os.Stat(string(dir))
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	names, err := root.Allocations()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"pi-1"}, names, "what is being made is not listed")
+	require.NoError(t, root.Sweep("hpc"))
+	entries, err := os.ReadDir(root.Gangs())
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+
+	require.NoError(t, dir.Remove())
+	assert.NoDirExists(t, string(dir))
+}
+
+func TestReadFollowsNoLinkAndWaitsForNoPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(`{}`), 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "secret"), filepath.Join(dir, "link")))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	for _, name := range []string{"link", "pipe"} {
+		_, err := spool.Read(filepath.Join(dir, name), &spool.Gang{})
+		assert.Error(t, err, name)
+	}
 }
 
 func TestWriteReplacesTheWholeFileAndLeavesNothingBeside(t *testing.T) {
@@ -48,9 +70,9 @@ func TestWriteReplacesTheWholeFileAndLeavesNothingBeside(t *testing.T) {
 }
 
 func TestOnlyOneClaimIsEverTaken(t *testing.T) {
-	dir := spool.Root(t.TempDir()).Dir("pi.1")
-	_, err := dir.Create(1)
-	require.NoError(t, err)
+	root := spool.Root(t.TempDir())
+	require.NoError(t, root.Create(spool.Gang{Allocation: "pi-1"}))
+	dir := root.Dir("pi-1")
 	var taken atomic.Int32
 	var wg sync.WaitGroup
 	for range 16 {
