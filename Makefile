@@ -47,6 +47,10 @@ unit: ## Unit tests, and those of single parts against the real tools
 e2e: ## End-to-end tests on a real control plane and a real Slurm
 	go test $(GO_TEST_FLAGS) -count=1 -timeout 25m ./test/e2e/...
 
+.PHONY: chaos
+chaos: install devcluster build ## Let saboteurs loose for a while (GANGLINE_CHAOS_DURATION, GANGLINE_CHAOS_SEED)
+	go test $(GO_TEST_FLAGS) -tags chaos -count=1 -timeout 60m -run TestChaos ./test/e2e/
+
 .PHONY: bench
 bench: install devcluster build ## Print how fast a gang starts, next to bare sbatch
 	go run ./test/bench
@@ -55,6 +59,7 @@ bench: install devcluster build ## Print how fast a gang starts, next to bare sb
 lint: ## gofmt, go vet, staticcheck, shellcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
 	go vet ./...
+	go vet -tags chaos ./test/e2e
 	$(TOOLS) staticcheck ./...
 	shellcheck .ci/run $$(git ls-files '*.sh')
 

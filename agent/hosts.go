@@ -25,7 +25,11 @@ func hostsFile(slot int, names []spool.Name, aliases []corev1.HostAlias, node []
 	}
 	own := func(n spool.Name) bool { return n.Slot == slot }
 	if i := slices.IndexFunc(names, own); i >= 0 {
-		line(names[i].Address, names[i].Hosts)
+		// The first is what hostname -f says: the fully qualified one, as kubelet
+		// has it.
+		hosts := slices.Clone(names[i].Hosts)
+		slices.Reverse(hosts)
+		line(names[i].Address, hosts)
 	}
 	line("127.0.0.1", []string{"localhost"})
 	line("::1", []string{"localhost", "ip6-localhost", "ip6-loopback"})

@@ -74,7 +74,8 @@ func (r *Reconciler) orderNames(s *state) error {
 	}
 	for _, p := range s.pods {
 		if p.slot >= 0 && p.live() && !slices.Contains(names[p.slot].Hosts, translate.ShortHostname(p.pod)) {
-			names[p.slot].Hosts = append([]string{translate.ShortHostname(p.pod)}, names[p.slot].Hosts...)
+			// Not the pod the place was made for: a later one of the same Job.
+			names[p.slot].Hosts = translate.PodHosts(p.pod, r.config.ClusterDomain)
 		}
 	}
 	if reflect.DeepEqual(names, a.gang.Names) {

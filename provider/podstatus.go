@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/gangline/gangline/translate"
@@ -92,6 +94,7 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 	default:
 		after.Status = r.statusOf(s, p)
 		annotate(after, r.annotations(s, p))
+		label(after, p)
 		if p.over {
 			controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
 		}
@@ -141,6 +144,18 @@ func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 	return notes
 }
 
+// label puts the HPC node where kubectl get -L shows it. A name that is no label
+// stays an annotation.
+func label(pod *corev1.Pod, p *podState) {
+	if p.agent == nil || len(validation.IsValidLabelValue(p.agent.Node)) > 0 {
+		return
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[wellknown.AnnotationHPCNode] = p.agent.Node
+}
+
 func annotate(pod *corev1.Pod, notes map[string]string) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -150,16 +165,22 @@ func annotate(pod *corev1.Pod, notes map[string]string) {
 
 // tellTransition records what has just been written as an Event.
 func (r *Reconciler) tellTransition(before, after *corev1.Pod, p *podState) {
+	if before.Status.StartTime == nil && after.Status.StartTime != nil && p.agent != nil {
+		r.event(after, corev1.EventTypeNormal, "Started", "Started %d container(s) on %s", len(after.Spec.Containers), p.agent.Node)
+	}
+	for _, c := range allStatuses(after) {
+		if c.RestartCount > restartsOf(before, c.Name) {
+			r.event(after, corev1.EventTypeWarning, "BackOff", "Restarted container %s: %s", c.Name, lastEnd(c))
+		}
+	}
+	if n := len(after.Status.EphemeralContainerStatuses); n > len(before.Status.EphemeralContainerStatuses) {
+		status := after.Status.EphemeralContainerStatuses[n-1]
+		r.event(after, corev1.EventTypeWarning, status.State.Waiting.Reason, "%s", status.State.Waiting.Message)
+	}
 	if before.Status.Phase == after.Status.Phase {
 		return
 	}
 	switch after.Status.Phase {
-	case corev1.PodRunning:
-		where := ""
-		if p.agent != nil {
-			where = " on " + p.agent.Node
-		}
-		r.event(after, corev1.EventTypeNormal, "Started", "Started %d container(s)%s", len(after.Spec.Containers), where)
 	case corev1.PodSucceeded:
 		r.event(after, corev1.EventTypeNormal, "Completed", "All containers ended with exit code 0")
 	case corev1.PodFailed:
@@ -179,16 +200,41 @@ func failureText(pod *corev1.Pod) string {
 	if pod.Status.Message != "" {
 		return pod.Status.Message
 	}
-	for _, c := range pod.Status.ContainerStatuses {
+	for _, c := range allStatuses(pod) {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			text := fmt.Sprintf("Container %s ended with exit code %d (%s)", c.Name, t.ExitCode, t.Reason)
-			if t.Message != "" {
-				text += ": " + t.Message
-			}
-			return text
+			return fmt.Sprintf("Container %s %s", c.Name, endText(t))
 		}
 	}
 	return "The pod failed"
+}
+
+// allStatuses are a pod's containers, those that run first first.
+func allStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+}
+
+func restartsOf(pod *corev1.Pod, container string) int32 {
+	for _, c := range allStatuses(pod) {
+		if c.Name == container {
+			return c.RestartCount
+		}
+	}
+	return 0
+}
+
+func lastEnd(c corev1.ContainerStatus) string {
+	if t := c.LastTerminationState.Terminated; t != nil {
+		return "it " + endText(t)
+	}
+	return "it had ended"
+}
+
+func endText(t *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("ended with exit code %d (%s)", t.ExitCode, t.Reason)
+	if t.Message != "" {
+		text += ": " + t.Message
+	}
+	return text
 }
 
 func (r *Reconciler) event(pod *corev1.Pod, kind, reason, format string, args ...any) {

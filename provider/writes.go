@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -53,9 +54,9 @@ func (w *writes) forget(uid types.UID) {
 	delete(w.recent, uid)
 }
 
-// patch sends the difference between two versions of a pod: its status,
-// annotations and finalizers in one write (the pods/status endpoint takes all
-// three). It writes nothing where nothing differs, and only to the pod of the
+// patch sends the difference between two versions of a pod: its status, labels,
+// annotations and finalizers in one write (the pods/status endpoint takes them
+// all). It writes nothing where nothing differs, and only to the pod of the
 // same UID. It returns the pod as it is now.
 func (w *writes) patch(ctx context.Context, before, after *corev1.Pod) (*corev1.Pod, error) {
 	data, err := podPatch(before, after)
@@ -83,9 +84,13 @@ func older(a, b string) bool {
 // podPatch is the strategic merge patch from one version to the other, bound to
 // the pod's UID; nil where nothing differs.
 func podPatch(before, after *corev1.Pod) ([]byte, error) {
+	sameLabels := maps.Equal(before.Labels, after.Labels)
 	sameFinalizers := slices.Equal(before.Finalizers, after.Finalizers)
 	pick := func(p *corev1.Pod) ([]byte, error) {
 		picked := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations}, Status: p.Status}
+		if !sameLabels {
+			picked.Labels = p.Labels
+		}
 		if !sameFinalizers {
 			picked.Finalizers = p.Finalizers
 		}

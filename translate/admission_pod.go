@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,13 @@ func podRules() []rule {
 			uses: onAnnotations(func(name string) bool {
 				alias, ok := strings.CutPrefix(name, wellknown.SlurmBridgePrefix)
 				return ok && !isSlinkyWish(alias)
+			}),
+		},
+		{
+			field: "metadata.annotations", when: "gangline.dev/… that do not exist", verdict: ignored,
+			note: "there is no such annotation; is it misspelt?",
+			uses: onAnnotations(func(name string) bool {
+				return strings.HasPrefix(name, wellknown.Domain+"/") && !slices.Contains(wellknown.Annotations(), name)
 			}),
 		},
 		{

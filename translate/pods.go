@@ -101,10 +101,15 @@ func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
 	return g
 }
 
+// PodHosts are a pod's names, the shortest first.
+func PodHosts(pod *corev1.Pod, clusterDomain string) []string {
+	return hostNames(ShortHostname(pod), pod.Spec.Subdomain, pod.Namespace, clusterDomain)
+}
+
 func podSlot(pod *corev1.Pod, role Role, r Resources, o Options) Slot {
 	return Slot{
 		Role:      role,
-		Hosts:     hostNames(ShortHostname(pod), pod.Spec.Subdomain, pod.Namespace, o.ClusterDomain),
+		Hosts:     PodHosts(pod, o.ClusterDomain),
 		Resources: r,
 		First:     true,
 		MPISlots:  mpiSlots(pod.Annotations, nil, r),

@@ -71,10 +71,12 @@ func PodStatus(o Observation) corev1.PodStatus {
 	status := *o.Pod.Status.DeepCopy()
 	status.ObservedGeneration = o.Pod.Generation
 	if o.Observed == nil && o.Ended == nil && status.Phase == corev1.PodRunning {
+		status.EphemeralContainerStatuses = ephemeralStatuses(o.Pod)
 		return status // its agent is silent, or not read yet: that is no news
 	}
 	status.InitContainerStatuses = containerStatuses(o, o.Pod.Spec.InitContainers, status.InitContainerStatuses, initStatuses(o))
 	status.ContainerStatuses = containerStatuses(o, o.Pod.Spec.Containers, status.ContainerStatuses, mainStatuses(o))
+	status.EphemeralContainerStatuses = ephemeralStatuses(o.Pod)
 	slices.SortFunc(status.ContainerStatuses, func(a, b corev1.ContainerStatus) int {
 		if a.Name < b.Name {
 			return -1
@@ -104,6 +106,22 @@ func PodStatus(o Observation) corev1.PodStatus {
 	}
 	status.Conditions = conditions(o, status)
 	return status
+}
+
+// ephemeralStatuses tell whoever tries kubectl debug that such a container is
+// never started here.
+func ephemeralStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	var statuses []corev1.ContainerStatus
+	for _, c := range pod.Spec.EphemeralContainers {
+		statuses = append(statuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason:  wellknown.ReasonUnsupported + "EphemeralContainers",
+				Message: "ephemeral containers are never started on this node; use kubectl exec",
+			}},
+		})
+	}
+	return statuses
 }
 
 func initStatuses(o Observation) []corev1.ContainerStatus {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +27,9 @@ type Config struct {
 	Env            []string
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
+	// StartPatience is how long a start is tried again; DefaultStartPatience if
+	// zero.
+	StartPatience time.Duration
 }
 
 // Variables of the environment.
@@ -69,7 +74,9 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		return 0, nil
 	}
 	agentEnv := append(killWaitEnv(ctx, env), envJobID+"="+jobID)
-	code, err := runAgents(ctx, starter, slices.Concat(cfg.Env, agentEnv), cfg, logger)
+	said := &lastLine{to: cfg.Stderr}
+	cfg.Stderr = said
+	code, err := startAgents(ctx, starter, slices.Concat(cfg.Env, agentEnv), cfg, logger)
 	if err != nil {
 		logger.Error("starting the agents", "error", err)
 	}
@@ -80,6 +87,8 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 	switch {
 	case err != nil:
 		result.Message = err.Error()
+	case code != 0 && said.line() != "":
+		result.Message += ": " + said.line()
 	case result.ExitCode == 0 && ctx.Err() != nil:
 		// A job that was interrupted has not succeeded, whatever its parts say.
 		result.ExitCode, result.Message = codeTerminated, "the job was asked to end"
@@ -133,6 +142,63 @@ func starterFor(env func(string) string, g spool.Gang, cfg Config) ([]string, er
 		return append([]string{"srun"}, srunArgs(env, len(g.Tasks), g.Groups, cfg.Self, string(cfg.Dir))...), nil
 	}
 	return nil, fmt.Errorf("this is no Slurm job (%s is not set); where the workload manager starts all tasks itself, they run gangline-agent serve", envSlurmJob)
+}
+
+// A job may begin before all of its nodes know what they have (Slurm does so in
+// the seconds after its controller was restarted): srun then fails, and does not
+// a moment later.
+const (
+	DefaultStartPatience = 30 * time.Second
+	startPause           = time.Second
+)
+
+// startAgents runs the agents, and again while none of them has begun: then
+// nothing of a pod can have run.
+func startAgents(ctx context.Context, argv, env []string, cfg Config, logger *slog.Logger) (int, error) {
+	for deadline := time.Now().Add(cmp.Or(cfg.StartPatience, DefaultStartPatience)); ; {
+		code, err := runAgents(ctx, argv, env, cfg, logger)
+		if code == 0 || err != nil || time.Now().After(deadline) || anyBegan(cfg.Dir) {
+			return code, err
+		}
+		logger.Warn("no agent has begun; trying again", "code", code)
+		select {
+		case <-ctx.Done():
+			return code, nil
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// anyBegan tells whether an agent has reported. A directory that cannot be
+// listed says nothing, and so counts as yes.
+func anyBegan(dir spool.Dir) bool {
+	reports, err := filepath.Glob(filepath.Join(filepath.Dir(dir.Slot(0)), "*", filepath.Base(dir.Status(0))))
+	return err != nil || len(reports) > 0
+}
+
+// lastLine passes text on and remembers its last line that is not empty.
+type lastLine struct {
+	to   io.Writer
+	text []byte
+}
+
+// maxLine bounds what is remembered.
+const maxLine = 1024
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	l.text = append(l.text, p...)
+	if extra := len(l.text) - maxLine; extra > 0 {
+		l.text = l.text[extra:]
+	}
+	if l.to == nil {
+		return len(p), nil
+	}
+	return l.to.Write(p)
+}
+
+func (l *lastLine) line() string {
+	lines := strings.Split(strings.TrimSpace(string(l.text)), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // runAgents runs the command and returns its exit code, which is 1 with an error

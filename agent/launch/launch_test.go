@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"log/slog"
@@ -94,6 +95,8 @@ type job struct {
 	dir spool.Dir
 	env []string
 	log bytes.Buffer
+	// patience is how long a start is tried again, none by default
+	patience time.Duration
 }
 
 func newJob(t *testing.T, srun string) *job {
@@ -114,7 +117,7 @@ func (j *job) run(ctx context.Context, extra ...string) (int, error) {
 	j.t.Helper()
 	return Run(ctx, Config{
 		Dir: j.dir, Self: "/opt/gangline-agent", Env: append(j.env, extra...),
-		Stdout: &j.log, Stderr: &j.log, Logger: slog.New(slog.DiscardHandler),
+		Stdout: &j.log, Stderr: &j.log, Logger: slog.New(slog.DiscardHandler), StartPatience: cmp.Or(j.patience, time.Nanosecond),
 	})
 }
 
@@ -142,6 +145,25 @@ func TestRunReportsThatAgentsFailed(t *testing.T) {
 	code, err := newJob(t, "exit 9").run(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 9, code)
+}
+
+func TestAStartIsTriedAgainWhileNoAgentHasBegun(t *testing.T) {
+	tried := filepath.Join(t.TempDir(), "tried")
+	j := newJob(t, "test -e "+tried+" && exit 0; echo >"+tried+"; echo not yet >&2; exit 1")
+	j.patience = 10 * time.Second
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 0, code)
+}
+
+func TestAStartIsNotTriedAgainOnceAnAgentHasBegun(t *testing.T) {
+	j := newJob(t, "echo the nodes caught fire >&2; exit 1")
+	j.patience = time.Hour
+	require.NoError(t, spool.Write(j.dir.Status(0), spool.Status{}))
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "the agents ended with exit code 1: the nodes caught fire", j.result().Message)
 }
 
 func TestRunReportsThatAgentsCannotBeStarted(t *testing.T) {

@@ -130,7 +130,7 @@ func (d *demo) runMPI(ctx context.Context) error {
 		return err
 	}
 	d.say("(the gang runs after %.1f s)", time.Since(began).Seconds())
-	if err := d.show(ctx, "get", "pods", "-o", "wide", "-l", "jobset.sigs.k8s.io/jobset-name=pi"); err != nil {
+	if err := d.show(ctx, "get", "pods", "-o", "wide", "-L", "gangline.dev/hpc-node", "-l", "jobset.sigs.k8s.io/jobset-name=pi"); err != nil {
 		return err
 	}
 	if err := d.showJobs(ctx); err != nil {

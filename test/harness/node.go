@@ -210,9 +210,9 @@ func StopDetached(dir string) error {
 	if err != nil {
 		return err
 	}
-	pid, err := strconv.Atoi(string(data))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	if err != nil {
-		return fmt.Errorf("reading the virtual node's pid: %w", err)
+		return endAgents(dir) // a file cut short: its program is there to find it by
 	}
 	// The number may be another process's by now.
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
@@ -222,8 +222,9 @@ func StopDetached(dir string) error {
 	return syscall.Kill(pid, syscall.SIGTERM)
 }
 
-// endAgents ends the agents that the local workload manager has left running,
-// and with them their pods: jobs outlive the provider on purpose.
+// endAgents ends what runs from programs below a directory: the agents that the
+// local workload manager has left, and with them their pods. Jobs outlive the
+// provider on purpose.
 func endAgents(shared string) error {
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 	AnnotationGang       = Domain + "/gang"       // the gang's key
 	AnnotationAllocation = Domain + "/allocation" // the allocation's name, also the job's
 	AnnotationJobID      = Domain + "/job-id"     // the workload manager's id
-	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on
+	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on; a label too, for kubectl get -L
 
 	// Finalizer keeps a pod until nothing of it runs any more.
 	Finalizer = Domain + "/allocation"
@@ -58,6 +58,17 @@ const (
 	// workload manager answers.
 	ConditionReachable = "WorkloadManagerReachable"
 )
+
+// Annotations are all of Gangline's own.
+func Annotations() []string {
+	return []string{
+		AnnotationGangName, AnnotationGangSize,
+		AnnotationPartition, AnnotationAccount, AnnotationQOS, AnnotationTimeLimit,
+		AnnotationConstraint, AnnotationReservation, AnnotationNodesExclusive,
+		AnnotationRides, AnnotationMPISlots,
+		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCNode,
+	}
+}
 
 // Reasons that a pod or a container shows while it waits, or why it failed.
 const (
