@@ -1,8 +1,8 @@
 package launch
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
