@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/test/harness"
 )
@@ -31,6 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	log.SetLogger(logr.Discard()) // the client's own; the tests say what they see
 	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()))
 	defer os.RemoveAll(dir) //nolint:errcheck // only files of tests that have ended
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

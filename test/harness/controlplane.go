@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ControlPlane is a running dev control plane (see test/devcluster).
 type ControlPlane struct {
 	bin string // the directory of devcluster and kubectl
 	dir string
+
+	granting sync.Mutex
 }
 
 // StartControlPlane starts one in dir and leaves it running.
@@ -52,6 +55,19 @@ func (c *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string
 		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(words.String()))
 	}
 	return out.String(), nil
+}
+
+// grant gives the virtual nodes their rights. Two kubectl apply at once would
+// find the same objects missing and both create them.
+func (c *ControlPlane) grant(ctx context.Context, root string) error {
+	rbac, err := os.ReadFile(filepath.Join(root, "charts", "node", "rbac.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the virtual node's rights: %w", err)
+	}
+	c.granting.Lock()
+	defer c.granting.Unlock()
+	_, err = c.Kubectl(ctx, string(rbac), "apply", "-f", "-")
+	return err
 }
 
 // nodeCredentials makes what a virtual node needs: a kubeconfig of the user

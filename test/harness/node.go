@@ -67,11 +67,7 @@ func (n *Node) prepare(ctx context.Context) error {
 	if err := o.ControlPlane.nodeCredentials(ctx, o.Name, filepath.Join(o.Dir, "credentials"), o.UID, o.GID); err != nil {
 		return err
 	}
-	rbac, err := os.ReadFile(filepath.Join(o.Root, "charts", "node", "rbac.yaml"))
-	if err != nil {
-		return err
-	}
-	if _, err := o.ControlPlane.Kubectl(ctx, string(rbac), "apply", "-f", "-"); err != nil {
+	if err := o.ControlPlane.grant(ctx, o.Root); err != nil {
 		return err
 	}
 	agent := filepath.Join(o.Shared, "bin", "gangline-agent")
