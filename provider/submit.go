@@ -206,8 +206,15 @@ func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
 	return r.markEnded(ctx, a, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
 }
 
-// markEnded writes the allocation's last word.
+// markEnded writes the allocation's last word. A job of it that shows up after
+// all finds that it is not wanted.
 func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
+	if !a.gang.Release {
+		a.gang.Release = true
+		if err := a.writeGang(); err != nil {
+			return err
+		}
+	}
 	if err := spool.Write(a.dir.Ended(), e); err != nil {
 		return err
 	}
