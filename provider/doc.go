@@ -5,8 +5,8 @@
 //
 // It is level-triggered. One reconciliation looks at one gang: gather what the
 // API server, the workload manager and the spool say (state.go), decide in
-// memory (admit.go, form.go, bind.go, release.go), then act and write each
-// pod's status at most once (effects.go, podstatus.go). There is no database
+// memory (form.go, bind.go, release.go), then act (submit.go, order.go) and
+// write what has changed of each pod (podstatus.go). There is no database
 // and nothing lives only in memory: a provider that starts anew rebuilds what
 // it knows from those three.
 //

@@ -28,8 +28,6 @@ type Config struct {
 	Bin string
 	// Conf is the path of slurm.conf; empty for the tools' own default.
 	Conf string
-	// Partition is used by requests that name none; empty for Slurm's default.
-	Partition string
 	// Timeout bounds each run of a tool; DefaultTimeout if zero.
 	Timeout time.Duration
 	// LockFile, from spool.Lock, is handed to every sbatch, so that a later provider
@@ -92,7 +90,6 @@ func New(cfg Config) (*Manager, error) {
 // Slurm keeps a record of some jobs it refuses: List then shows an ended job of
 // the request's name, although Submit has returned a *wlm.RejectedError.
 func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, error) {
-	r.Partition = cmp.Or(r.Partition, m.cfg.Partition)
 	script := filepath.Join(r.Dir, scriptName)
 	args, err := translate.SbatchArgs(r, script)
 	if err != nil {

@@ -178,19 +178,6 @@ func TestSubmissionErrorsAreTold(t *testing.T) {
 	assert.ErrorContains(t, err, "writing the batch script")
 }
 
-func TestTheDefaultPartitionIsForRequestsThatNameNone(t *testing.T) {
-	dir := t.TempDir()
-	bin := fakeTools(t, map[string]string{"sbatch": `for a; do case $a in --partition=*) echo $a >>` + dir + `/args;; esac; done; echo 1`})
-	m := newManager(t, Config{Bin: bin, Partition: "gpu"})
-	_, err := m.Submit(t.Context(), request(dir))
-	require.NoError(t, err)
-	_, err = m.Submit(t.Context(), request(dir, func(r *translate.Request) { r.Partition = "cpu" }))
-	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(dir, "args"))
-	require.NoError(t, err)
-	assert.Equal(t, "--partition=gpu\n--partition=cpu\n", string(got))
-}
-
 func TestTheNameHasTheVersion(t *testing.T) {
 	for printed, want := range map[string]string{"slurm-wlm 22.05.8": "slurm 22.05.8", "slurm 24.11.0-0rc1": "slurm 24.11.0-0rc1"} {
 		m := newManager(t, Config{Bin: fakeTools(t, map[string]string{"sinfo": fmt.Sprintf("echo %q", printed)})})
