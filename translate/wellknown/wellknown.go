@@ -20,6 +20,11 @@ const (
 	AnnotationReservation    = Domain + "/reservation" // name of a reservation
 	AnnotationNodesExclusive = Domain + "/nodes-exclusive"
 
+	// Cluster names the HPC cluster that something belongs to: a label of virtual
+	// nodes; and, as an annotation or a label of a TrainJob, its runtime or its
+	// namespace, the wish to run there.
+	Cluster = Domain + "/cluster"
+
 	// SlurmBridgePrefix is that of slurm-bridge's annotations, which users may
 	// have written already; those that make sense here are aliases of ours.
 	SlurmBridgePrefix = "slurmjob.slinky.slurm.net/"
