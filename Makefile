@@ -18,9 +18,9 @@ install: ## Install the Debian packages that demo and tests need (a no-op if the
 	@test/install.sh $(WLM)
 
 .PHONY: build
-build: ## Build gangline-node and gangline-agent into bin/
-	@echo "building gangline-node and gangline-agent"
-	@go build -o $(BIN)/gangline-node ./cmd/gangline-node
+build: ## Build the programs into bin/
+	@echo "building gangline-controller, gangline-node and gangline-agent"
+	@go build -o $(BIN)/ ./cmd/gangline-node ./cmd/gangline-controller
 	@CGO_ENABLED=0 go build -o $(BIN)/gangline-agent ./cmd/gangline-agent
 
 .PHONY: devcluster
@@ -42,6 +42,7 @@ test: install devcluster build unit e2e ## Pass all tests
 .PHONY: unit
 unit: ## Unit tests, and those of single parts against the real tools
 	go test $(GO_TEST_FLAGS) $$(go list ./... | grep -v /test/e2e)
+	cd test/compat && go test $(GO_TEST_FLAGS) ./...
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane and a real Slurm
@@ -56,15 +57,18 @@ bench: install devcluster build ## Print how fast a gang starts, next to bare sb
 	go run ./test/bench
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, shellcheck
+lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
 	go vet ./...
 	go vet -tags chaos ./test/e2e
 	$(TOOLS) staticcheck ./...
+	cd test/compat && go vet ./...
 	shellcheck .ci/run $$(git ls-files '*.sh')
+	go run ./controller/api/gen --check
 
 .PHONY: generate
-generate: ## Write the generated documents anew
+generate: ## Write deep copies, CRDs and the generated documents anew
+	go run ./controller/api/gen
 	go test ./translate -run TestDocumentOfPodFields -update
 
 .PHONY: clean

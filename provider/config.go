@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,6 +24,10 @@ type Config struct {
 
 	// NodeName is the virtual node's name.
 	NodeName string `json:"nodeName"`
+	// Cluster names the HPC cluster that the node stands for, in its label
+	// gangline.dev/cluster; nodes of several partitions may share it. TrainJobs
+	// ask for it by this name. Default "default".
+	Cluster string `json:"cluster,omitempty"`
 	// Namespace is the node's own: the Secret with its key lives there.
 	Namespace string `json:"namespace"`
 	// Spool is the directory on the shared filesystem, at the same path here
@@ -139,6 +144,7 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.MaxPods, 1000)
 	defaultTo(&c.GPUResource, "nvidia.com/gpu")
 	defaultTo(&c.ClusterDomain, "cluster.local")
+	defaultTo(&c.Cluster, "default")
 	defaultTo(&c.Namespace, "gangline-system")
 	defaultTo(&c.AllocationGrace.Duration, 2*time.Minute)
 	defaultTo(&c.ReleaseTimeout.Duration, 30*time.Second)
@@ -174,6 +180,9 @@ func (c *Config) validate() error {
 	require(c.Kubelet.Address != "", "kubelet.address is missing: the IP at which the API server reaches this node")
 	require(c.Kubelet.CertFile != "" && c.Kubelet.KeyFile != "" && c.Kubelet.ClientCAFile != "",
 		"kubelet needs certFile, keyFile and clientCAFile")
+	for _, problem := range validation.IsValidLabelValue(c.Cluster) {
+		require(false, "cluster %q cannot be a label's value: %s", c.Cluster, problem)
+	}
 	for _, p := range c.HostPaths {
 		require(filepath.IsAbs(p), "hostPaths must be absolute, not %q", p)
 	}

@@ -31,6 +31,7 @@ func load(t *testing.T, text string) (Config, error) {
 func TestConfigDefaults(t *testing.T) {
 	c, err := load(t, validConfig)
 	require.NoError(t, err)
+	assert.Equal(t, "default", c.Cluster)
 	assert.Equal(t, 10, c.QueueFactor)
 	assert.Equal(t, "nvidia.com/gpu", c.GPUResource)
 	assert.Equal(t, 2*time.Minute, c.AllocationGrace.Duration)
@@ -46,6 +47,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"local without nodes":             {"workloadManager: local\n", "local.nodes"},
 		"a negative queue factor":         {"queueFactor: -1\n", "queueFactor must be 1 or more"},
 		"a time that is none":             {"jobInterval: soon\n", "soon"},
+		"a cluster that is no label":      {"cluster: a b\n", "cannot be a label's value"},
 		"another kind":                    {"kind: Deployment\n", "NodeConfiguration"},
 		"a relative hostPath":             {"hostPaths: [data]\n", "hostPaths must be absolute"},
 		"a kubelet without a certificate": {"kubelet: {address: 10.0.0.5}\n", "certFile"},

@@ -46,6 +46,7 @@ func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
 				corev1.LabelOSStable:             "linux",
 				corev1.LabelNodeExcludeBalancers: "true",
 				wellknown.LabelWorkloadManager:   f.Config.WorkloadManager,
+				wellknown.Cluster:                f.Config.Cluster,
 			},
 		},
 		Spec: corev1.NodeSpec{

@@ -13,7 +13,7 @@ import (
 )
 
 func nodeFacts() NodeFacts {
-	c := Config{NodeName: "hpc", WorkloadManager: "slurm", Partition: "gpu", Kubelet: KubeletConfig{Address: "10.0.0.5"}}
+	c := Config{NodeName: "hpc", Cluster: "alps", WorkloadManager: "slurm", Partition: "gpu", Kubelet: KubeletConfig{Address: "10.0.0.5"}}
 	c.setDefaults()
 	return NodeFacts{
 		Config: c, Manager: "slurm 22.05.8", Version: "v1.37.2-gangline", ClusterUID: "u", Now: testNow,
@@ -49,6 +49,7 @@ func TestNodeIsItsPartition(t *testing.T) {
 	assert.EqualValues(t, 80, quantity(n.Status.Allocatable, "nvidia.com/gpu"), "the workload manager is the queue")
 	assert.EqualValues(t, 10_000, quantity(n.Status.Allocatable, corev1.ResourcePods))
 	assert.Equal(t, "gpu", n.Labels[wellknown.LabelPartition])
+	assert.Equal(t, "alps", n.Labels[wellknown.Cluster])
 	assert.Equal(t, []corev1.Taint{NodeTaint()}, n.Spec.Taints)
 	assert.Equal(t, "slurm://22.05.8", n.Status.NodeInfo.ContainerRuntimeVersion)
 }

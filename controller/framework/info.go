@@ -35,6 +35,9 @@ type Info struct {
 	// has none.
 	Trainer *v1alpha1.Trainer
 
+	// Unpatched is the JobSet's spec as the runtime has it, without the TrainJob's
+	// patches. It is for reading only.
+	Unpatched *jobsetv1alpha2.JobSetSpec
 	// Template is the JobSet's spec.
 	Template *jobsetv1alpha2.JobSetSpec
 	// PodSets are the replicated jobs of Template, in its order.

@@ -19,7 +19,7 @@ func (i *Info) ResourcesPerNode() corev1.ResourceRequirements {
 		if p.Name != v1alpha1.JobNode && p.Ancestor != v1alpha1.AncestorTrainer {
 			continue
 		}
-		if c := p.TrainingContainer(); c != nil && (c.Resources.Limits != nil || c.Resources.Requests != nil) {
+		if c := p.TrainingContainer(); c != nil {
 			return c.Resources
 		}
 	}

@@ -40,6 +40,7 @@ func NewInfo(in Input) (*framework.Info, error) {
 		NamespaceMeta:  in.NamespaceMeta,
 		Cluster:        wish(wellknown.Cluster, in.TrainJob.ObjectMeta, in.RuntimeMeta, in.NamespaceMeta),
 		Trainer:        in.TrainJob.Spec.Trainer.DeepCopy(),
+		Unpatched:      &in.Runtime.Template.Spec,
 		Template:       spec,
 		PodLabels:      map[string]string{},
 		PodAnnotations: map[string]string{},

@@ -1,6 +1,7 @@
 // Command demo shows the main job end to end on this machine: a Kubernetes
-// control plane, a Slurm cluster of four nodes, a virtual node between them,
-// and an MPI program whose four pods become one Slurm job.
+// control plane with the TrainJob controller, a Slurm cluster of four nodes, a
+// virtual node between them, and an MPI TrainJob whose four pods become one Slurm
+// job.
 package main
 
 import (
@@ -113,13 +114,16 @@ func (d *demo) up(ctx context.Context, out io.Writer) error {
 }
 
 func (d *demo) showNode(ctx context.Context) error {
-	d.title("The virtual node")
-	return d.show(ctx, "get", "nodes", "-o", "wide")
+	d.title("The virtual node, and the runtimes that TrainJobs may use")
+	if err := d.show(ctx, "get", "nodes", "-o", "wide"); err != nil {
+		return err
+	}
+	return d.show(ctx, "get", "clustertrainingruntimes")
 }
 
 func (d *demo) runMPI(ctx context.Context) error {
-	d.title("An MPI JobSet: 3 workers and a launcher, 2 GPUs each")
-	if err := d.show(ctx, "apply", "-f", filepath.Join(d.root, "examples", "mpi-jobset.yaml")); err != nil {
+	d.title("An MPI TrainJob: 4 nodes, 2 processes and 2 GPUs on each")
+	if err := d.show(ctx, "apply", "-f", filepath.Join(d.root, "examples", "mpi-trainjob.yaml")); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -137,14 +141,20 @@ func (d *demo) runMPI(ctx context.Context) error {
 		return err
 	}
 	d.title("The launcher's log")
-	if err := d.wait(ctx, 2*time.Minute, func(state string) bool { return strings.Contains(state, "Completed") },
-		"get", "jobset", "pi", "-o", "jsonpath={.status.terminalState}"); err != nil {
+	if err := d.show(ctx, "wait", "--for=condition=Complete", "--timeout=120s", "trainjob/pi"); err != nil {
 		return err
 	}
 	if err := d.show(ctx, "logs", "-l", "jobset.sigs.k8s.io/replicatedjob-name=launcher", "--tail=-1"); err != nil {
 		return err
 	}
-	d.title("What kubectl describe says of it")
+	d.title("The TrainJob")
+	if err := d.show(ctx, "get", "trainjob"); err != nil {
+		return err
+	}
+	if err := d.show(ctx, "get", "trainjob", "pi", "-o", "jsonpath={range .status.jobsStatus[*]}{.name}: {.succeeded} succeeded, {.failed} failed{\"\\n\"}{end}"); err != nil {
+		return err
+	}
+	d.title("What kubectl describe says of its pods")
 	return d.show(ctx, "get", "events", "--sort-by=.lastTimestamp", "-o",
 		"custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message", "--field-selector", "source=gangline-node")
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,10 +46,18 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "no control plane for the tests (make devcluster builds it):", err)
 		return 1
 	}
-	code := m.Run()
+	code := 1
+	controller, err := harness.StartController(ctx, control, root(), filepath.Join(dir, "controller"))
+	if err == nil {
+		code = m.Run()
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, "gangline-controller's last words:\n"+controller.LogTail())
+		}
+		err = controller.Stop()
+	}
 	stop, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := control.Stop(stop); err != nil {
+	if err := errors.Join(err, control.Stop(stop)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -62,7 +71,7 @@ func environment(t *testing.T, name, manager string, nodes int, configure func(*
 	defer cancel()
 	env, err := harness.Start(ctx, harness.Options{
 		Root: root(), Name: name, Dir: filepath.Join(baseDir, fmt.Sprint(os.Getpid()), name),
-		WorkloadManager: manager, Nodes: nodes, ControlPlane: control, Configure: configure, Progress: t.Output(),
+		Cluster: name, WorkloadManager: manager, Nodes: nodes, ControlPlane: control, Configure: configure, Progress: t.Output(),
 	})
 	if err != nil {
 		t.Fatalf("no environment for this group: %v", err)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/gangline/gangline/controller/api/v1alpha1"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/test/harness"
 	"github.com/gangline/gangline/test/slurm"
@@ -46,6 +47,7 @@ func newWorld(t *testing.T, env *harness.Environment) *world {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientscheme.AddToScheme(scheme))
 	require.NoError(t, jobset.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	w := &world{T: t, env: env, client: c, namespace: fmt.Sprintf("t%d", namespaces.Add(1))}

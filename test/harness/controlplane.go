@@ -70,14 +70,15 @@ func (c *ControlPlane) grant(ctx context.Context, root string) error {
 	return err
 }
 
-// nodeCredentials makes what a virtual node needs: a kubeconfig of the user
-// gangline-node, and a serving certificate.
-func (c *ControlPlane) nodeCredentials(ctx context.Context, node, out string, uid, gid int) error {
+// credentials makes what a virtual node needs, and the controller some of: a
+// kubeconfig of a user whose rights are its roles' alone, and a serving
+// certificate.
+func (c *ControlPlane) credentials(ctx context.Context, name, user, out string, uid, gid int) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), "node-credentials",
-		"--dir", c.dir, "--name", node, "--user", "gangline-node", "--out", out,
+		"--dir", c.dir, "--name", name, "--user", user, "--out", out,
 		"--owner", strconv.Itoa(uid)+":"+strconv.Itoa(gid))
 	if words, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the node's credentials: %w: %s", err, words)
+		return fmt.Errorf("making the credentials of %s: %w: %s", name, err, words)
 	}
 	return nil
 }

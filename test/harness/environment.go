@@ -32,6 +32,8 @@ type Options struct {
 	Nodes int
 	// ControlPlane is one to share; nil starts one in Dir.
 	ControlPlane *ControlPlane
+	// Cluster is the HPC cluster's name for TrainJobs; empty for the default.
+	Cluster string
 	// Configure may change the node's configuration.
 	Configure func(*provider.Config)
 	// Detach leaves everything running when this program ends.
@@ -44,6 +46,7 @@ type Environment struct {
 	ControlPlane *ControlPlane
 	Slurm        *slurm.Cluster // nil with the local workload manager
 	Node         *Node
+	Controller   *Controller // nil with a control plane that is shared
 	Name         string
 
 	ownsControlPlane bool
@@ -69,9 +72,13 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 			return nil, err
 		}
 		e.ownsControlPlane = true
+		fmt.Fprintln(o.Progress, "starting gangline-controller")
+		if e.Controller, err = StartController(ctx, e.ControlPlane, o.Root, filepath.Join(o.Dir, "controller")); err != nil {
+			return nil, err
+		}
 	}
 	node := NodeOptions{
-		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name, Detach: o.Detach,
+		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name,
 	}
 	if o.WorkloadManager == "slurm" {
 		err = e.useSlurm(ctx, o, &node)
@@ -97,6 +104,7 @@ func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions
 	node.Shared, node.UID, node.GID = e.Slurm.SharedDir(), e.Slurm.UID(), e.Slurm.GID()
 	node.Home = homeOf(jobUser)
 	node.Configure = func(c *provider.Config) {
+		c.Cluster = o.Cluster
 		c.WorkloadManager = "slurm"
 		c.Slurm.Conf = e.Slurm.SlurmConf()
 		c.Partition = "batch"
@@ -131,6 +139,7 @@ func useLocal(ctx context.Context, o Options, node *NodeOptions) (err error) {
 		}
 	}
 	node.Configure = func(c *provider.Config) {
+		c.Cluster = o.Cluster
 		c.WorkloadManager = "local"
 		c.Local = provider.LocalConfig{StateDir: state}
 		for i := range o.Nodes {
@@ -172,6 +181,9 @@ func (e *Environment) Stop(ctx context.Context) error {
 	if e.Slurm != nil {
 		keep(e.Slurm.Stop(ctx))
 	}
+	if e.Controller != nil {
+		keep(e.Controller.Stop())
+	}
 	if e.ownsControlPlane && e.ControlPlane != nil {
 		keep(e.ControlPlane.Stop(ctx))
 	}
@@ -187,11 +199,10 @@ func (e *Environment) Kubectl(ctx context.Context, stdin string, args ...string)
 func Down(ctx context.Context, root, dir, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := StopDetached(filepath.Join(dir, "node")); err != nil {
-		return err
-	}
-	if err := endAgents(filepath.Join(dir, "shared")); err != nil {
-		return err
+	for _, programs := range []string{"node", "controller", "shared"} {
+		if err := endPrograms(filepath.Join(dir, programs)); err != nil {
+			return err
+		}
 	}
 	if os.Geteuid() == 0 { // nobody else can have started one
 		if err := slurm.Down(ctx, slurm.Dir(name), false); err != nil {

@@ -2,14 +2,10 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,21 +28,18 @@ type NodeOptions struct {
 	Home     string
 	// Configure fills in the workload manager and what else differs.
 	Configure func(*provider.Config)
-	// Detach lets the node outlive this program.
-	Detach bool
 }
 
 // Node is a gangline-node process.
 type Node struct {
+	process
 	options NodeOptions
 	config  string
-	cmd     *exec.Cmd
-	exited  chan struct{}
 }
 
 // StartNode prepares and starts a virtual node, and waits until it is Ready.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	n := &Node{options: o, config: filepath.Join(o.Dir, "node.yaml")}
+	n := &Node{process: process{dir: o.Dir, name: "gangline-node"}, options: o, config: filepath.Join(o.Dir, "node.yaml")}
 	if err := n.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("preparing the virtual node %s: %w", o.Name, err)
 	}
@@ -64,7 +57,7 @@ func (n *Node) prepare(ctx context.Context) error {
 	if err := os.Chown(o.Dir, o.UID, o.GID); err != nil {
 		return err
 	}
-	if err := o.ControlPlane.nodeCredentials(ctx, o.Name, filepath.Join(o.Dir, "credentials"), o.UID, o.GID); err != nil {
+	if err := o.ControlPlane.credentials(ctx, o.Name, "gangline-node", filepath.Join(o.Dir, "credentials"), o.UID, o.GID); err != nil {
 		return err
 	}
 	if err := o.ControlPlane.grant(ctx, o.Root); err != nil {
@@ -112,28 +105,13 @@ func (n *Node) writeConfig(agent string) error {
 // Start runs gangline-node and waits until the node is Ready.
 func (n *Node) Start(ctx context.Context) error {
 	o := n.options
-	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the virtual node's log: %w", err)
-	}
-	defer log.Close() //nolint:errcheck // the child has its own
 	cmd := exec.Command(n.binary(), "run", "--config", n.config, "--kubeconfig", filepath.Join(o.Dir, "credentials", "kubeconfig"))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.Home}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 && o.UID != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}}
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting gangline-node: %w", err)
-	}
-	n.cmd, n.exited = cmd, make(chan struct{})
-	go func() { _ = cmd.Wait(); close(n.exited) }()
-	if o.Detach {
-		if err := os.WriteFile(n.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
-			return err
-		}
+	if err := n.start(cmd); err != nil {
+		return err
 	}
 	return n.waitReady(ctx)
 }
@@ -152,119 +130,13 @@ func (n *Node) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-n.exited:
-			return fmt.Errorf("gangline-node ended; its log says: %s", n.logTail())
+			return fmt.Errorf("gangline-node ended; its log says: %s", n.LogTail())
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for node %s to be Ready: %w; its log says: %s", n.options.Name, ctx.Err(), n.logTail())
+			return fmt.Errorf("waiting for node %s to be Ready: %w; its log says: %s", n.options.Name, ctx.Err(), n.LogTail())
 		case <-ticker.C:
 		}
 	}
 }
 
-// Kill ends the process at once, as a crash would.
-func (n *Node) Kill() error {
-	err := n.cmd.Process.Kill()
-	<-n.exited
-	return err
-}
-
-// Stop ends the process kindly.
-func (n *Node) Stop() error {
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("ending gangline-node: %w", err)
-	}
-	select {
-	case <-n.exited:
-		return nil
-	case <-time.After(15 * time.Second):
-		return n.Kill()
-	}
-}
-
-// LogFile is where gangline-node writes.
-func (n *Node) LogFile() string { return filepath.Join(n.options.Dir, "gangline-node.log") }
-
 // Spool is the node's spool.
 func (n *Node) Spool() string { return filepath.Join(n.options.Shared, "spool", n.options.Name) }
-
-func (n *Node) pidFile() string { return filepath.Join(n.options.Dir, "gangline-node.pid") }
-
-func (n *Node) logTail() string {
-	data, err := os.ReadFile(n.LogFile())
-	if err != nil {
-		return err.Error()
-	}
-	const tail = 3000
-	return string(data[max(0, len(data)-tail):])
-}
-
-// StopDetached ends the node that another run of this program left in dir.
-func StopDetached(dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, "gangline-node.pid"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		return endAgents(dir) // a file cut short: its program is there to find it by
-	}
-	// The number may be another process's by now.
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil || !strings.HasPrefix(exe, filepath.Join(dir, "gangline-node")) {
-		return nil
-	}
-	return syscall.Kill(pid, syscall.SIGTERM)
-}
-
-// endAgents ends what runs from programs below a directory: the agents that the
-// local workload manager has left, and with them their pods. Jobs outlive the
-// provider on purpose.
-func endAgents(shared string) error {
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
-	if err != nil {
-		return fmt.Errorf("looking for agents: %w", err)
-	}
-	for _, link := range links {
-		exe, err := os.Readlink(link)
-		if err != nil || !strings.HasPrefix(exe, shared+"/") {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err != nil {
-			continue
-		}
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("ending agent %d: %w", pid, err)
-		}
-	}
-	return nil
-}
-
-// install copies a program to where others can run it, as a whole.
-func install(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("installing %s (make build makes it): %w", filepath.Base(from), err)
-	}
-	defer in.Close() //nolint:errcheck // only read
-	out, err := os.CreateTemp(filepath.Dir(to), ".install.*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Chmod(0o755), out.Close(), os.Rename(out.Name(), to))
-}
-
-func freePort() (int32, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close() //nolint:errcheck // it only showed the number
-	return int32(l.Addr().(*net.TCPAddr).Port), nil
-}

@@ -75,6 +75,24 @@ func Annotations() []string {
 	}
 }
 
+// Wish is an annotation that asks something of the allocation: our name of it and
+// slurm-bridge's.
+type Wish struct{ Name, Alias string }
+
+// Wishes are all that an allocation can be asked for. An owner may carry them
+// for its pods.
+func Wishes() []Wish {
+	return []Wish{
+		{AnnotationPartition, SlurmBridgePrefix + "partition"},
+		{AnnotationAccount, SlurmBridgePrefix + "account"},
+		{AnnotationQOS, SlurmBridgePrefix + "qos"},
+		{AnnotationTimeLimit, SlurmBridgePrefix + "timelimit"},
+		{AnnotationConstraint, SlurmBridgePrefix + "constraints"},
+		{AnnotationReservation, SlurmBridgePrefix + "reservation"},
+		{AnnotationNodesExclusive, SlurmBridgePrefix + "exclusive"},
+	}
+}
+
 // Reasons that a pod or a container shows while it waits, or why it failed.
 const (
 	ReasonWaitingForGang    = "WaitingForGang"

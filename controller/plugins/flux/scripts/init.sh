@@ -1,0 +1,37 @@
+# shellcheck shell=bash disable=SC2154
+# Runs in the init container: puts Flux, and its configuration, where the
+# training container finds them.
+#
+# source, hosts and broker are set before it.
+set -euo pipefail
+
+base=/mnt/flux
+config=$base/config
+
+mkdir -p "$config"/etc/{curve,flux/config,flux/system/cron.d} "$config"/{run,var/lib}/flux
+printf '%s\n' "$hosts" >"$config/etc/flux/system/hostlist"
+printf '%s\n' "$broker" >"$config/etc/flux/config/broker.toml"
+# The training container may run as another user.
+chmod -R a+rwX "$config"
+
+if [[ $source == node ]]; then
+  if ! command -v flux >/dev/null; then
+    echo "There is no flux on the PATH of the HPC node $(uname -n): the site must install it, or the runtime set PATH." >&2
+    exit 1
+  fi
+  touch "$base/flux-operator-done.txt"
+  exit 0
+fi
+
+# /opt/view leads to a directory that is named by its contents.
+views=(/opt/views/._view/*/)
+if [[ ! -d ${views[0]} ]]; then
+  echo "There is no Flux in /opt/views/._view: FLUX_VIEW_IMAGE must name one of the flux-view images." >&2
+  exit 1
+fi
+mkdir -p "$base"/{view,software}
+cp -R "${views[0]}." "$base/view/"
+if [[ -d /opt/software ]]; then
+  cp -R /opt/software/. "$base/software/"
+fi
+touch "$base/flux-operator-done.txt"

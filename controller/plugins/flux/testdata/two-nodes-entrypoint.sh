@@ -1,0 +1,145 @@
+#!/bin/bash
+source=view
+hosts='lammps-node-0-[0-1]'
+lead='lammps-node-0-0'
+resources=(--cores=0-3)
+tasks=(-N 2 -n 8)
+arguments=1
+
+# shellcheck shell=bash disable=SC2154
+# Runs in the training container: completes the configuration, then becomes one
+# broker of the Flux instance. The lead's broker runs the command; the others'
+# do what it says.
+#
+# source, hosts, lead, resources, tasks and arguments are set before it.
+set -euo pipefail
+
+base=/mnt/flux
+view=$base/view
+config=$base/config
+# Here a follower finds the exit status of a command that failed.
+failed=$base/failed-status
+complete=$base/flux-operator-complete.txt
+
+# run is the lead's program inside the instance. An instance that ends takes its
+# followers along with status 0, whatever the command's was: they would succeed,
+# and a lead that is tried again would wait for them for ever. So they are told.
+run() {
+  local status=0
+  flux run "${tasks[@]}" "$@" || status=$?
+  if ((status != 0)); then
+    # shellcheck disable=SC2016 # the followers' shell expands it
+    timeout 60 flux exec --noinput /bin/bash -c 'echo "$1" >"$2"' tell "$status" "$failed" ||
+      echo "The followers could not be told that the command failed." >&2
+  fi
+  touch "$complete"
+  return "$status"
+}
+
+# prepare makes the copied view work in this container. An HPC node's own Flux
+# does already.
+prepare() {
+  if [[ $source == node ]]; then
+    return
+  fi
+  cp -Rf "$base/software/." /opt/software/
+
+  # Behind the container's own, so that its programs go before the view's.
+  export PATH=$PATH:$view/bin
+  local python version
+  for python in "$view"/lib/python3*/; do
+    [[ -d $python ]] || continue
+    export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}${python}site-packages
+    # The view's own links lead to where it was built.
+    version=$(basename "$python")
+    if [[ -f $view/bin/$version ]]; then
+      ln -sf "$version" "$view/bin/python3"
+      ln -sf "$version" "$view/bin/python"
+    fi
+  done
+  export FLUX_RC_EXTRA=$view/etc/flux/rc1.d
+
+  # For whoever opens a shell in the pod.
+  {
+    printf 'export PATH=%q\n' "$PATH"
+    printf 'export PYTHONPATH=%q\n' "${PYTHONPATH-}"
+    printf 'export LD_LIBRARY_PATH=%q\n' "${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$view/lib"
+    printf 'export fluxsocket=%q\n' "local://$config/run/flux/local"
+  } >"$base/flux-view.sh"
+  printf 'flux module %s\n' 'remove sched-simple' 'load sched-fluxion-resource' 'load sched-fluxion-qmanager' \
+    >"$base/load-fluxion.sh"
+}
+
+# configure writes what only this container knows, and forgets an instance that
+# was here before it restarted.
+configure() {
+  rm -rf "$failed" "$complete" "$config/run/flux" "$config/var/lib/flux"
+  mkdir -p "$config"/{run,var/lib}/flux
+  # Flux wants its key readable by its user alone.
+  (umask 077 && cp -f /curve/curve.cert "$config/etc/curve/curve.cert")
+  flux R encode --hosts="$hosts" "${resources[@]}" >"$config/etc/flux/system/R"
+}
+
+# follow runs the broker until it has ended well or the command has failed: while
+# the lead is not there yet, or comes again, a broker gives up.
+follow() {
+  local child=
+  trap 'kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; exit 143' TERM INT
+  while true; do
+    "$@" &
+    child=$!
+    if wait "$child" || [[ -e $failed ]]; then
+      break
+    fi
+    echo "The lead $lead does not answer; trying again in 15 s." >&2
+    sleep 15 &
+    child=$!
+    wait "$child"
+  done
+  touch "$complete"
+  if [[ -e $failed ]]; then
+    exit "$(<"$failed")"
+  fi
+  exit 0
+}
+
+if [[ ${1-} == --run ]]; then
+  shift
+  run "$@"
+  exit
+fi
+
+# Kubernetes appends the runtime's args, also when the TrainJob has args of its
+# own, which take their place: so many arguments are meant.
+set -- "${@:1:arguments}"
+if [[ ${1-} == -- ]]; then
+  command=("${@:2}")
+else
+  # Words without blanks come joined, as Kubeflow has it.
+  IFS=' ' read -r -a command < <(printf '%s\n' "${1-}")
+  command+=("${@:2}")
+fi
+
+prepare
+configure
+
+options=(
+  --config-path="$config/etc/flux/config"
+  -Scron.directory="$config/etc/flux/system/cron.d"
+  -Stbon.fanout=256
+  -Srundir="$config/run/flux"
+  -Sstatedir="$config/var/lib/flux"
+  -Slocal-uri="local://$config/run/flux/local"
+  -Slog-stderr-level=0
+  -Slog-stderr-mode=local
+)
+host=$(uname -n)
+if [[ ${host%%.*} != "$lead" ]]; then
+  follow flux broker "${options[@]}"
+fi
+if ((${#command[@]} == 0)); then
+  # An instance to connect to; without a terminal Flux would refuse to start.
+  [[ -t 0 ]] || options+=(-Sbroker.rc2_none)
+  exec flux broker "${options[@]}"
+fi
+exec flux broker "${options[@]}" /bin/bash "$0" --run "${command[@]}"

@@ -1,0 +1,67 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/controller/framework"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// Validate refuses a cluster's name that no node can have as a label, and warns
+// of what will have no effect.
+func (*Plugin) Validate(_ context.Context, info *framework.Info, _, trainJob *v1alpha1.TrainJob) (admission.Warnings, field.ErrorList) {
+	if info.Cluster == "" {
+		return idleWishes(trainJob), nil
+	}
+	if problems := validation.IsValidLabelValue(info.Cluster); len(problems) > 0 {
+		return nil, field.ErrorList{field.Invalid(origin(info, trainJob), info.Cluster, fmt.Sprintf(
+			"must be the value of the label %s of virtual nodes, and is no label value: %s",
+			wellknown.Cluster, strings.Join(problems, "; ")))}
+	}
+	if len(chosen(info)) == 0 {
+		return admission.Warnings{fmt.Sprintf(
+			"nothing will run on the cluster %q: no pod template of the runtime %s asks for a GPU, and none has the label %s=%s",
+			info.Cluster, trainJob.Spec.RuntimeRef.Name, v1alpha1.LabelAncestor, v1alpha1.AncestorTrainer)}, nil
+	}
+	return nil, nil
+}
+
+// idleWishes warns of the TrainJob's wishes if it names no cluster. Those of a
+// runtime or a namespace are for the TrainJobs that do, and slurm-bridge's may be
+// for slurm-bridge.
+func idleWishes(trainJob *v1alpha1.TrainJob) admission.Warnings {
+	var warnings admission.Warnings
+	for _, wish := range wellknown.Wishes() {
+		if trainJob.Annotations[wish.Name] != "" {
+			warnings = append(warnings, fmt.Sprintf(
+				"the annotation %s has no effect: neither the TrainJob nor its runtime nor its namespace names a cluster in the annotation %s",
+				wish.Name, wellknown.Cluster))
+		}
+	}
+	return warnings
+}
+
+// origin is the field that the cluster's name comes from.
+func origin(info *framework.Info, trainJob *v1alpha1.TrainJob) *field.Path {
+	origins := []struct {
+		meta *metav1.ObjectMeta
+		path *field.Path
+	}{
+		{&trainJob.ObjectMeta, field.NewPath("metadata", "annotations").Key(wellknown.Cluster)},
+		{&info.RuntimeMeta, field.NewPath("spec", "runtimeRef")},
+	}
+	for _, o := range origins {
+		if o.meta.Annotations[wellknown.Cluster] == info.Cluster {
+			return o.path
+		}
+	}
+	return field.NewPath("metadata", "namespace")
+}

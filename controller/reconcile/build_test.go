@@ -1,0 +1,349 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/controller/framework"
+	"github.com/gangline/gangline/controller/pipeline"
+	"github.com/gangline/gangline/controller/plugins/jobset"
+	"github.com/gangline/gangline/controller/trainertest"
+)
+
+const torchRuntime = `
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        replicas: 1
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            template:
+              spec:
+                containers: [{name: node, image: first}]
+`
+
+// keys is a plugin with an object that is made once and one that follows.
+type keys struct{}
+
+func (keys) Name() string { return "Keys" }
+
+func (keys) Build(_ context.Context, _ *framework.Info, tj *v1alpha1.TrainJob) ([]framework.Component, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "train-keys", Namespace: tj.Namespace}}
+	hosts := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "train-hosts", Namespace: tj.Namespace}}
+	return []framework.Component{
+		{Kind: secret, Policy: framework.Once, Object: func() (client.Object, error) {
+			return &corev1.Secret{ObjectMeta: framework.ChildMeta(tj, "train-keys"), StringData: map[string]string{"key": "k"}}, nil
+		}},
+		{Kind: hosts, Policy: framework.Always, Object: func() (client.Object, error) {
+			return &corev1.ConfigMap{ObjectMeta: framework.ChildMeta(tj, "train-hosts"), Data: map[string]string{"hosts": "a"}}, nil
+		}},
+	}, nil
+}
+
+// cluster is an API server in memory that counts writes and may refuse some.
+type cluster struct {
+	t      *testing.T
+	client client.WithWatch
+	r      *Reconciler
+	events *events.FakeRecorder
+	clock  *clocktesting.FakeClock
+	writes []string
+	refuse func(verb string, kind schema.GroupVersionKind) error
+}
+
+func newCluster(t *testing.T, s *scene) *cluster {
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientscheme.AddToScheme(scheme))
+	require.NoError(t, jobsetv1alpha2.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	c := &cluster{t: t, events: events.NewFakeRecorder(10), clock: clocktesting.NewFakeClock(now)}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+		trainertest.Parse[v1alpha1.ClusterTrainingRuntime](t, torchRuntime),
+		s.trainJob,
+	}
+	if s.jobSet != nil {
+		objects = append(objects, s.jobSet)
+	}
+	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.TrainJob{}, &jobsetv1alpha2.JobSet{}).
+		WithInterceptorFuncs(c.count()).Build()
+	c.r = &Reconciler{
+		client: c.client, pipeline: pipeline.New(keys{}, jobset.New(c.client)),
+		snapshots: newSnapshots(c.client, c.client), applier: newApplier(c.client),
+		events: c.events, clock: c.clock,
+	}
+	return c
+}
+
+func (c *cluster) note(verb string, kind schema.GroupVersionKind, name string) error {
+	if c.refuse != nil {
+		if err := c.refuse(verb, kind); err != nil {
+			return err
+		}
+	}
+	c.writes = append(c.writes, fmt.Sprintf("%s %s %s", verb, kind.Kind, name))
+	return nil
+}
+
+func (c *cluster) count() interceptor.Funcs {
+	kind := func(o client.Object) schema.GroupVersionKind {
+		k, _ := c.client.GroupVersionKindFor(o)
+		return k
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := c.note("create", kind(o), o.GetName()); err != nil {
+				return err
+			}
+			return w.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := c.note("delete", kind(o), o.GetName()); err != nil {
+				return err
+			}
+			return w.Delete(ctx, o, opts...)
+		},
+		Apply: func(ctx context.Context, w client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			named := o.(interface {
+				GetName() string
+				GetObjectKind() schema.ObjectKind
+			})
+			if err := c.note("apply", named.GetObjectKind().GroupVersionKind(), named.GetName()); err != nil {
+				return err
+			}
+			return w.Apply(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := c.note("patch "+sub, kind(o), o.GetName()); err != nil {
+				return err
+			}
+			return w.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}
+}
+
+// look reconciles once and returns what was written.
+func (c *cluster) look() ([]string, ctrl.Result, error) {
+	c.writes = nil
+	result, err := c.r.Reconcile(c.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "train"}})
+	return c.writes, result, err
+}
+
+func (c *cluster) mustLook() []string {
+	c.t.Helper()
+	writes, _, err := c.look()
+	require.NoError(c.t, err)
+	return writes
+}
+
+func (c *cluster) jobSet() *jobsetv1alpha2.JobSet {
+	js := &jobsetv1alpha2.JobSet{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, js); apierrors.IsNotFound(err) {
+		return nil
+	}
+	return js
+}
+
+func (c *cluster) change(change func(*v1alpha1.TrainJob)) {
+	c.t.Helper()
+	tj := &v1alpha1.TrainJob{}
+	require.NoError(c.t, c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, tj))
+	change(tj)
+	require.NoError(c.t, c.client.Update(c.t.Context(), tj))
+}
+
+func image(js *jobsetv1alpha2.JobSet) string {
+	return js.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Image
+}
+
+func TestANewTrainJobIsBuiltOnce(t *testing.T) {
+	c := newCluster(t, newScene())
+	assert.Equal(t, []string{
+		"create ConfigMap train-runtime-snapshot", "create Secret train-keys",
+		"apply ConfigMap train-hosts", "apply JobSet train",
+	}, c.mustLook())
+	require.NotNil(t, c.jobSet())
+	assert.True(t, metav1.IsControlledBy(c.jobSet(), newScene().trainJob))
+	assert.Empty(t, c.mustLook(), "nothing has changed, so nothing is written")
+}
+
+func TestARestartedControllerAppliesAtMostOnce(t *testing.T) {
+	c := newCluster(t, newScene())
+	c.mustLook()
+	c.r.applier, c.r.snapshots = newApplier(c.client), newSnapshots(c.client, c.client)
+	assert.Equal(t, []string{"apply ConfigMap train-hosts"}, c.mustLook(), "what runs is not touched")
+	assert.Empty(t, c.mustLook())
+}
+
+func TestWhatIsDeletedIsMadeAgain(t *testing.T) {
+	c := newCluster(t, newScene())
+	c.mustLook()
+	for object, want := range map[client.Object]string{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "train-keys", Namespace: "team"}}:     "create Secret train-keys",
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "train-hosts", Namespace: "team"}}: "apply ConfigMap train-hosts",
+		&jobsetv1alpha2.JobSet{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team"}}:  "apply JobSet train",
+	} {
+		require.NoError(t, c.client.Delete(t.Context(), object))
+		assert.Equal(t, []string{want}, c.mustLook())
+	}
+}
+
+func TestARuntimesChangeReachesNewTrainJobsOnly(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.Suspend = ptr.To(true)
+	c := newCluster(t, s)
+	c.mustLook()
+	runtime := &v1alpha1.ClusterTrainingRuntime{}
+	require.NoError(t, c.client.Get(t.Context(), client.ObjectKey{Name: "torch"}, runtime))
+	runtime.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Image = "second"
+	require.NoError(t, c.client.Update(t.Context(), runtime))
+	assert.Empty(t, c.mustLook())
+	require.NoError(t, c.client.Delete(t.Context(), runtime))
+	c.r.snapshots = newSnapshots(c.client, c.client)
+	c.change(func(tj *v1alpha1.TrainJob) { tj.Spec.Suspend = ptr.To(false) })
+	c.mustLook()
+	assert.Equal(t, "first", image(c.jobSet()), "although the runtime is gone")
+	assert.False(t, *c.jobSet().Spec.Suspend)
+}
+
+func TestSuspendAndResume(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.Suspend = ptr.To(true)
+	c := newCluster(t, s)
+	assert.Contains(t, c.mustLook(), "patch status TrainJob train")
+	require.True(t, *c.jobSet().Spec.Suspend, "the JobSet is there, and suspended")
+
+	c.change(func(tj *v1alpha1.TrainJob) {
+		tj.Spec.Suspend = ptr.To(false)
+		tj.Spec.Trainer = &v1alpha1.Trainer{Image: ptr.To("mine")}
+	})
+	assert.Equal(t, []string{"apply JobSet train", "patch status TrainJob train"}, c.mustLook())
+	assert.False(t, *c.jobSet().Spec.Suspend)
+	assert.Equal(t, "mine", image(c.jobSet()), "a change made while suspended")
+
+	c.change(func(tj *v1alpha1.TrainJob) { tj.Spec.Trainer.Image = ptr.To("other") })
+	assert.Empty(t, c.mustLook(), "what runs is not touched")
+
+	c.change(func(tj *v1alpha1.TrainJob) { tj.Spec.Suspend = ptr.To(true) })
+	c.mustLook()
+	assert.True(t, *c.jobSet().Spec.Suspend)
+}
+
+func TestASuspendedJobSetThatRefusesAChangeIsMadeAnew(t *testing.T) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "train", fmt.Errorf("field is immutable"))
+	suspended := func(t *testing.T) *cluster {
+		s := newScene()
+		s.trainJob.Spec.Suspend = ptr.To(true)
+		c := newCluster(t, s)
+		c.mustLook()
+		c.change(func(tj *v1alpha1.TrainJob) { tj.Spec.Trainer = &v1alpha1.Trainer{Image: ptr.To("mine")} })
+		c.refuse = func(verb string, kind schema.GroupVersionKind) error {
+			if verb == "apply" && kind.Kind == "JobSet" && c.jobSet() != nil {
+				return refusal
+			}
+			return nil
+		}
+		return c
+	}
+	t.Run("while nothing of it is active", func(t *testing.T) {
+		c := suspended(t)
+		assert.Equal(t, []string{"delete JobSet train"}, c.mustLook())
+		assert.Equal(t, []string{"apply JobSet train"}, c.mustLook())
+		assert.Equal(t, "mine", image(c.jobSet()))
+	})
+	t.Run("not while something of it is active", func(t *testing.T) {
+		c := suspended(t)
+		js := c.jobSet()
+		js.Status.ReplicatedJobsStatus = []jobsetv1alpha2.ReplicatedJobStatus{{Name: "node", Active: 1}}
+		require.NoError(t, c.client.Status().Update(t.Context(), js))
+		_, _, err := c.look()
+		require.ErrorContains(t, err, "writing JobSet train")
+		assert.NotNil(t, c.jobSet())
+		assert.Contains(t, <-c.events.Events, "Warning TrainJobResourcesCreationFailed TrainJob resources reconciliation failed: writing JobSet train")
+	})
+}
+
+func TestAJobSetOfTheSameName(t *testing.T) {
+	t.Run("that is somebody else's is left alone, and the user is told", func(t *testing.T) {
+		s := newScene()
+		s.withJobSet().OwnerReferences = nil
+		c := newCluster(t, s)
+		writes, _, err := c.look()
+		require.ErrorContains(t, err, "exists and is not this TrainJob's")
+		assert.Empty(t, writes)
+		assert.Contains(t, <-c.events.Events, "JobSet train exists and is not this TrainJob's: delete it")
+	})
+	t.Run("that an earlier TrainJob has left is waited for", func(t *testing.T) {
+		s := newScene()
+		s.withJobSet().OwnerReferences[0].UID = "earlier"
+		c := newCluster(t, s)
+		writes, result, err := c.look()
+		require.NoError(t, err)
+		assert.Empty(t, writes)
+		assert.Equal(t, collectionWait, result.RequeueAfter)
+		assert.Empty(t, c.events.Events)
+	})
+}
+
+func TestAnExpiredTrainJobLosesItsJobSet(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.ActiveDeadlineSeconds = 3700
+	c := newCluster(t, s)
+	_, result, err := c.look()
+	require.NoError(t, err)
+	require.NotZero(t, result.RequeueAfter)
+	c.clock.Step(result.RequeueAfter)
+	assert.Equal(t, []string{"delete JobSet train", "patch status TrainJob train"}, c.mustLook())
+	assert.Empty(t, c.mustLook(), "and does not get another")
+}
+
+func TestAnotherControllersTrainJobIsNotTouched(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.ManagedBy = ptr.To(v1alpha1.ManagedByMultiKueue)
+	s.trainJob.Spec.Suspend = ptr.To(true)
+	assert.Empty(t, newCluster(t, s).mustLook())
+}
+
+func TestATrainJobThatIsBeingDeletedIsNotBuilt(t *testing.T) {
+	s := newScene()
+	s.trainJob.Finalizers = []string{"example.com/wait"}
+	s.trainJob.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	assert.Empty(t, newCluster(t, s).mustLook())
+}
+
+func TestAMissingRuntimeIsToldAndTriedAgain(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.RuntimeRef.Name = "absent"
+	c := newCluster(t, s)
+	writes, _, err := c.look()
+	require.Error(t, err)
+	assert.Empty(t, writes, "no condition: the runtime may yet come")
+	assert.Contains(t, <-c.events.Events, `"absent" not found`)
+}

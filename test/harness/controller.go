@@ -1,0 +1,164 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	configv1alpha1 "github.com/gangline/gangline/controller/api/config/v1alpha1"
+)
+
+// Controller is a gangline-controller process.
+type Controller struct {
+	process
+	control *ControlPlane
+	root    string
+	config  configv1alpha1.Configuration
+}
+
+// The controller's identity and namespace. Its certificate names the
+// ServiceAccount that the roles are bound to.
+const (
+	controllerName      = "gangline-controller"
+	controllerNamespace = "kubeflow-system"
+	controllerUser      = "system:serviceaccount:" + controllerNamespace + ":kubeflow-trainer-controller-manager"
+)
+
+// StartController installs the TrainJob API and its runtimes, and starts a
+// gangline-controller with exactly its own rights. It is ready when admission
+// answers.
+func StartController(ctx context.Context, control *ControlPlane, root, dir string) (*Controller, error) {
+	c := &Controller{process: process{dir: dir, name: controllerName}, control: control, root: root}
+	if err := c.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("preparing gangline-controller: %w", err)
+	}
+	if err := c.Start(ctx); err != nil {
+		return nil, err
+	}
+	// Runtimes are admitted by the controller itself.
+	for _, dir := range []string{"runtimes", filepath.Join("runtimes", "hpc")} {
+		if err := c.install(ctx, dir); err != nil {
+			_ = c.Stop()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// install applies a directory of manifests.
+func (c *Controller) install(ctx context.Context, dir string) error {
+	_, err := c.control.Kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(c.root, "charts", dir))
+	if err != nil {
+		return fmt.Errorf("installing %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (c *Controller) prepare(ctx context.Context) error {
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return err
+	}
+	if err := install(filepath.Join(c.root, "bin", controllerName), c.binary()); err != nil {
+		return err
+	}
+	if err := c.install(ctx, filepath.Join("controller", "crds")); err != nil {
+		return err
+	}
+	if err := c.install(ctx, filepath.Join("controller", "rbac.yaml")); err != nil {
+		return err
+	}
+	err := c.control.credentials(ctx, controllerName, controllerUser, filepath.Join(c.dir, "credentials"), os.Getuid(), os.Getgid())
+	if err != nil {
+		return err
+	}
+	if err := c.writeConfig(); err != nil {
+		return err
+	}
+	// The API server has no cluster network to find a Service in.
+	manifest, err := exec.CommandContext(ctx, c.binary(), "webhooks", "--config", c.configFile(),
+		"--url", fmt.Sprintf("https://localhost:%d", *c.config.Webhook.Port)).Output()
+	if err != nil {
+		return fmt.Errorf("printing the webhook configurations: %w", err)
+	}
+	_, err = c.control.Kubectl(ctx, string(manifest), "apply", "-f", "-")
+	return err
+}
+
+func (c *Controller) writeConfig() error {
+	var ports [3]int32
+	for i := range ports {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		ports[i] = port
+	}
+	c.config.APIVersion, c.config.Kind = configv1alpha1.GroupVersion.String(), configv1alpha1.Kind
+	c.config.Webhook.Host, c.config.Webhook.Port = "127.0.0.1", &ports[0]
+	c.config.Health.HealthProbeBindAddress = fmt.Sprintf("127.0.0.1:%d", ports[1])
+	c.config.Metrics.BindAddress = fmt.Sprintf("127.0.0.1:%d", ports[2])
+	c.config.Metrics.SecureServing = ptr.To(false)
+	data, err := yaml.Marshal(c.config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.configFile(), data, 0o644)
+}
+
+func (c *Controller) binary() string     { return filepath.Join(c.dir, controllerName) }
+func (c *Controller) configFile() string { return filepath.Join(c.dir, "controller.yaml") }
+
+// MetricsURL is where its metrics are, without authentication.
+func (c *Controller) MetricsURL() string {
+	return "http://" + c.config.Metrics.BindAddress + "/metrics"
+}
+
+// Start runs gangline-controller and waits until it is ready.
+func (c *Controller) Start(ctx context.Context) error {
+	cmd := exec.Command(c.binary(), "run", "--config", c.configFile(),
+		"--kubeconfig", filepath.Join(c.dir, "credentials", "kubeconfig"), "--namespace", controllerNamespace,
+		"--cert-dir", filepath.Join(c.dir, "certs"), "--cert-dns-name", "localhost")
+	if err := c.start(cmd); err != nil {
+		return err
+	}
+	return c.waitReady(ctx)
+}
+
+func (c *Controller) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if c.ready(ctx) {
+			return nil
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("%s ended; its log says: %s", c.name, c.LogTail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s to be ready: %w; its log says: %s", c.name, ctx.Err(), c.LogTail())
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Controller) ready(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.config.Health.HealthProbeBindAddress+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}

@@ -1,0 +1,130 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is one of the product's programs, run for a test or the demo. Its log
+// goes to a file of its directory.
+type process struct {
+	dir, name string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// start runs the prepared command. It gets a session of its own, so that a
+// Ctrl-C meant for this program does not reach it.
+func (p *process) start(cmd *exec.Cmd) error {
+	log, err := os.OpenFile(p.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("opening the log of %s: %w", p.name, err)
+	}
+	defer log.Close() //nolint:errcheck // the child has its own
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	p.cmd, p.exited = cmd, make(chan struct{})
+	go func() { _ = cmd.Wait(); close(p.exited) }()
+	return nil
+}
+
+// Kill ends the process at once, as a crash would.
+func (p *process) Kill() error {
+	err := p.cmd.Process.Kill()
+	<-p.exited
+	return err
+}
+
+// Stop ends the process kindly.
+func (p *process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending %s: %w", p.name, err)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(15 * time.Second):
+		return p.Kill()
+	}
+}
+
+// LogFile is where the process writes.
+func (p *process) LogFile() string { return filepath.Join(p.dir, p.name+".log") }
+
+// LogTail is the end of the log, for messages.
+func (p *process) LogTail() string {
+	data, err := os.ReadFile(p.LogFile())
+	if err != nil {
+		return err.Error()
+	}
+	const tail = 3000
+	return string(data[max(0, len(data)-tail):])
+}
+
+// endPrograms ends what runs from programs below a directory: those that another
+// run has left, and the agents of the local workload manager with their pods.
+// Jobs outlive the provider on purpose.
+func endPrograms(dir string) error {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		return fmt.Errorf("looking for programs: %w", err)
+	}
+	for _, link := range links {
+		exe, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(exe, dir+"/") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err != nil {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("ending program %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// install copies a program to where others can run it, as a whole.
+func install(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("installing %s (make build makes it): %w", filepath.Base(from), err)
+	}
+	defer in.Close() //nolint:errcheck // only read
+	out, err := os.CreateTemp(filepath.Dir(to), ".install.*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Chmod(0o755), out.Close(), os.Rename(out.Name(), to))
+}
+
+func freePort() (int32, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close() //nolint:errcheck // it only showed the number
+	return int32(l.Addr().(*net.TCPAddr).Port), nil
+}
