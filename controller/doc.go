@@ -1,7 +1,7 @@
-// Package controller is where the TrainJob controller stands: the API types of
-// Kubeflow Trainer v2, their defaults and validation, the runtime framework and
-// its plugins, and the reconciler that turns a TrainJob into a JobSet. It may
-// use package mpi and must know nothing of the HPC side.
-//
-// Until it is there, users bring JobSets, Jobs and pods.
+// Package controller holds the TrainJob controller in the packages below it: the
+// API types of Kubeflow Trainer v2 (api), admission (webhook), the pipeline
+// (framework, pipeline, plugins) that turns a TrainJob and its runtime into
+// objects, and the reconciler that writes them (reconcile). They use package mpi
+// for formats and translate/wellknown for names, and know nothing else of the HPC
+// side: a TrainJob goes there by a node selector.
 package controller

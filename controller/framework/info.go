@@ -88,12 +88,20 @@ func (p *PodSet) AnyContainer(name string) *corev1.Container {
 }
 
 // TrainingContainer is the container that trains: the one called "node" or, as
-// in the KEP's examples, "trainer". It is nil if there is neither.
+// in the KEP's examples, "trainer" or, where the pod template itself is marked as
+// the trainer's, its first. It is nil if there is none of them.
 func (p *PodSet) TrainingContainer() *corev1.Container {
 	if c := p.Container(v1alpha1.ContainerNode); c != nil {
 		return c
 	}
-	return p.Container(v1alpha1.ContainerTrainer)
+	if c := p.Container(v1alpha1.ContainerTrainer); c != nil {
+		return c
+	}
+	marked := p.Job.Spec.Template.Labels[v1alpha1.LabelAncestor] == v1alpha1.AncestorTrainer
+	if _, released := p.Job.Labels[v1alpha1.LabelAncestor]; marked && !released && len(p.Pod().Containers) > 0 {
+		return &p.Pod().Containers[0]
+	}
+	return nil
 }
 
 func find(containers []corev1.Container, name string) *corev1.Container {

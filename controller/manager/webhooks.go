@@ -46,6 +46,7 @@ func WebhookConfigurations(c configv1alpha1.Configuration, namespace, url string
 				FailurePolicy:           ptr.To(admissionv1.Fail),
 				SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
 				AdmissionReviewVersions: []string{"v1"},
+				MatchConditions:         whatIsDefaulted(),
 			}},
 		},
 		&admissionv1.ValidatingWebhookConfiguration{
@@ -100,6 +101,12 @@ func onWrites(resource string) []admissionv1.RuleWithOperations {
 			Resources:   []string{resource},
 		},
 	}}
+}
+
+// whatIsDefaulted leaves out TrainJobs without patches, since the times of patches
+// are all that the webhook sets: most TrainJobs need not wait for it.
+func whatIsDefaulted() []admissionv1.MatchCondition {
+	return []admissionv1.MatchCondition{{Name: "has-runtime-patches", Expression: "has(object.spec.runtimePatches)"}}
 }
 
 // unlessSwitchedOff leaves out runtimes whose label says so.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -109,7 +109,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 // write makes a report its TrainJob's status.trainerStatus, and owns no other
 // field.
 func (s *Server) write(ctx context.Context, namespace, name string, status *v1alpha1.TrainerStatus) error {
-	if len(path.IsValidPathSegmentName(name)) > 0 {
+	if len(content.IsPathSegmentName(name)) > 0 {
 		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("trainjobs").GroupResource(), name)
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.TrainJobStatus{TrainerStatus: status})

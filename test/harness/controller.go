@@ -105,6 +105,8 @@ func (c *Controller) writeConfig() error {
 	c.config.Health.HealthProbeBindAddress = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	c.config.Metrics.BindAddress = fmt.Sprintf("127.0.0.1:%d", ports[2])
 	c.config.Metrics.SecureServing = ptr.To(false)
+	c.config.ClientConnection.QPS, c.config.ClientConnection.Burst = ptr.To[float32](500), ptr.To[int32](1000)
+	c.config.Controller.GroupKindConcurrency = map[string]int32{"TrainJob.trainer.kubeflow.org": 5}
 	data, err := yaml.Marshal(c.config)
 	if err != nil {
 		return err

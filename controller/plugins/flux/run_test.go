@@ -288,9 +288,10 @@ func TestAFollowerPassesTheEndOnToItsBroker(t *testing.T) {
 	ready := c.path("ready")
 	require.NoError(t, syscall.Mkfifo(ready, 0o600))
 	c.write("bin/follower", `#!/bin/bash
-trap 'echo stopped >>"$LOG"; exit 1' TERM
+/bin/sleep infinity &
+trap 'echo stopped >>"$LOG"; kill $!; exit 1' TERM
 echo >"${LOG%log}ready"
-read -r < <(tail -f /dev/null --pid=$$)
+wait
 `)
 	status, out := c.init()
 	require.Zero(t, status, out)

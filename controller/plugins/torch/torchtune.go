@@ -125,10 +125,10 @@ func (s scale) recipe(m method) recipe {
 }
 
 // modelOf is torchtune's name of the model that a runtime is for, from the
-// runtime's: torchtune-llama3.2-1b is for llama3_2/1B. It is "" for names of
-// another form.
+// runtime's: torchtune-llama3.2-1b is for llama3_2/1B, and so is its variant for
+// the HPC side, which has -hpc behind that. It is "" for names of another form.
 func modelOf(runtime v1alpha1.RuntimeRef) string {
-	parts := strings.Split(runtime.Name, "-")
+	parts := strings.Split(strings.TrimSuffix(runtime.Name, "-hpc"), "-")
 	if len(parts) != 3 {
 		return ""
 	}

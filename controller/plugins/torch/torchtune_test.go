@@ -105,6 +105,10 @@ func TestTorchtuneCommand(t *testing.T) {
 			"torchtune-llama3.2-1b", `{numProcPerNode: 1, args: ["model.lora_attn_modules=[q_proj]", model.quantize_base=True, model.use_dora=True]}`,
 			[]string{"lora_finetune_single_device", "--config", "llama3_2/1B_lora_single_device"},
 		},
+		"a runtime's variant for the HPC side has its model": {
+			"torchtune-llama3.2-3b-hpc", `{}`,
+			[]string{rendezvous, "full_finetune_distributed", "--config", "llama3_2/3B_full"},
+		},
 		"a runtime that is called otherwise has no model": {
 			"mine", `{numProcPerNode: 1}`,
 			[]string{"full_finetune_single_device", "--config", "_full_single_device"},
