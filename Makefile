@@ -53,8 +53,8 @@ chaos: install devcluster build ## Let saboteurs loose for a while (GANGLINE_CHA
 	go test $(GO_TEST_FLAGS) -tags chaos -count=1 -timeout 60m -run TestChaos ./test/e2e/
 
 .PHONY: bench
-bench: install devcluster build ## Print how fast a gang starts, next to bare sbatch
-	go run ./test/bench
+bench: install devcluster build ## Print how fast gangs start, next to bare sbatch, and TrainJobs become JobSets
+	@go run ./test/bench
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date

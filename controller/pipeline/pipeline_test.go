@@ -23,7 +23,6 @@ type recorder struct {
 	name  string
 	calls *[]string
 	fail  map[string]error
-	once  *bool // set when the component that is made once was made
 }
 
 func (r recorder) Name() string { return r.name }

@@ -22,10 +22,21 @@ import (
 // that are not allowed. The texts are Kubeflow Trainer's. What JobSet itself
 // will refuse is a warning: see jobSetWarnings.
 func (p *Plugin) Validate(ctx context.Context, info *framework.Info, old, new *v1alpha1.TrainJob) (admission.Warnings, field.ErrorList) {
-	errs := validateInitializers(info, new)
+	errs := validateNumNodes(new)
+	errs = append(errs, validateInitializers(info, new)...)
 	errs = append(errs, p.validateChange(ctx, old, new)...)
 	errs = append(errs, validatePatches(info, new)...)
 	return jobSetWarnings(info, new), errs
+}
+
+// validateNumNodes refuses what no Job would take as its parallelism, and what
+// Kubeflow Trainer finds out only when the Job is made.
+func validateNumNodes(trainJob *v1alpha1.TrainJob) field.ErrorList {
+	if trainJob.Spec.Trainer == nil || ptr.Deref(trainJob.Spec.Trainer.NumNodes, 0) >= 0 {
+		return nil
+	}
+	path := field.NewPath("spec", "trainer", "numNodes")
+	return field.ErrorList{field.Invalid(path, *trainJob.Spec.Trainer.NumNodes, "must be 0 or more")}
 }
 
 func runtimeRefPath() *field.Path     { return field.NewPath("spec", "runtimeRef") }

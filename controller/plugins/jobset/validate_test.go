@@ -243,3 +243,10 @@ func scheme(t *testing.T) *runtime.Scheme {
 	require.NoError(t, jobsetv1alpha2.AddToScheme(s))
 	return s
 }
+
+func TestTheNumberOfNodesIsNotNegative(t *testing.T) {
+	runtime := jobs("      - name: node\n        template: {spec: {template: {spec: {containers: [{name: node}]}}}}")
+	assert.Empty(t, validate(t, nil, `{metadata: {name: tj}, spec: {trainer: {numNodes: 0}}}`, "", runtime))
+	assert.Equal(t, []problem{{"FieldValueInvalid", "spec.trainer.numNodes", "must be 0 or more"}},
+		validate(t, nil, `{metadata: {name: tj}, spec: {trainer: {numNodes: -1}}}`, "", runtime))
+}

@@ -18,10 +18,12 @@ const (
 	annotationGroup = "scheduling.k8s.io/group-name"
 	// annotationQueue on the JobSet names the group's queue.
 	annotationQueue = "scheduling.volcano.sh/queue-name"
+)
 
-	// The API's defaults of networkTopology.
+// The API's defaults of networkTopology.
+const (
 	defaultMode v1alpha1.NetworkTopologyMode = "hard"
-	defaultTier                              = 1
+	defaultTier int                          = 1
 )
 
 // Plugin enforces the policy volcano.
