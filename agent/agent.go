@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/watch"
 	"github.com/gangline/gangline/provider/spool"
@@ -87,8 +88,12 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	if err != nil {
 		return nil, fmt.Errorf("opening the SSH service of slot %d: %w", k, err)
 	}
+	if !device.Bound(g.Slots[k].GPUs, a.cfg.Devices).Known() {
+		logger.Warn("the workload manager does not say which devices the slot has: its pod sees all of the node's; in Slurm, name the device files in gres.conf",
+			"gpus", g.Slots[k].GPUs)
+	}
 	s := &slot{
-		cfg: a.cfg, index: k, spec: g.Slots[k], allocation: g.Allocation,
+		cfg: a.cfg, index: k, spec: g.Slots[k], slots: g.Slots, allocation: g.Allocation,
 		key: a.key, table: a.table, listener: listener, logger: logger,
 		reporter: newReporter(a.cfg.Dir.Status(k), logger),
 		messages: make(chan func()),
@@ -111,6 +116,9 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	}
 	if a.cfg.PrivateRoot != nil {
 		s.status.Agent.PrivateRootError = a.cfg.PrivateRoot.Error()
+	}
+	if err := s.serveControl(); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
 }

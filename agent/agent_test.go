@@ -21,10 +21,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent"
+	"github.com/gangline/gangline/agent/alias"
 	"github.com/gangline/gangline/agent/launch"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/mpi"
-	"github.com/gangline/gangline/mpi/remoteshell"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case sandbox.IsInit(os.Args):
 		sandbox.Init()
-	case filepath.Base(os.Args[0]) == "ssh":
-		os.Exit(remoteshell.Main(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	case alias.Find(os.Args) != nil:
+		os.Exit(alias.Find(os.Args)(context.Background(), os.Args))
 	case len(os.Args) > 2 && os.Args[1] == "serve":
 		os.Exit(serve(os.Args[2], os.Args[3:]...))
 	case len(os.Args) == 3 && os.Args[1] == "launch":

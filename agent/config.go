@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/watch"
+	"github.com/gangline/gangline/mpi/launcher"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -40,8 +42,10 @@ type Config struct {
 	// job: soon afterwards it kills everything, and the end must be reported
 	// before.
 	KillWait time.Duration
-	Pace     watch.Pace
-	Logger   *slog.Logger
+	// Steps is the workload manager's way to start steps, nil if it has none.
+	Steps  StepStarter
+	Pace   watch.Pace
+	Logger *slog.Logger
 }
 
 // Variables of the agent's environment.
@@ -55,6 +59,8 @@ const (
 	envKillWait   = "GANGLINE_KILL_WAIT"
 
 	managerLocal = "local"
+
+	envSlurmJob = "SLURM_JOB_ID"
 )
 
 // The default suits Slurm's default KillWait of 30 s.
@@ -62,12 +68,6 @@ const (
 	defaultKillWait = 25 * time.Second
 	minKillWait     = time.Second
 )
-
-// deviceVariables are those that workload managers set for a task.
-var deviceVariables = [...]string{
-	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
-	"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
-}
 
 // FromEnvironment completes the configuration of an agent that serves the
 // directory from its environment. A task below 0 is asked from there too.
@@ -78,7 +78,7 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 		JobID:   JobID(env),
 		User:    env("USER"),
 		Home:    env("HOME"),
-		Devices: map[string]string{},
+		Devices: device.FromEnvironment(env),
 		Pace:    watch.DefaultPace,
 	}
 	var err error
@@ -106,13 +106,11 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 		c.Scratch = "/tmp"
 	}
 	c.Scratch = filepath.Join(c.Scratch, own)
-	for _, name := range deviceVariables {
-		if value := env(name); value != "" {
-			c.Devices[name] = value
-		}
-	}
 	if c.KillWait, err = killWait(env(envKillWait)); err != nil {
 		return Config{}, err
+	}
+	if env(envSlurmJob) != "" {
+		c.Steps = launcher.Srun{}
 	}
 	c.fillUser()
 	c.Address, err = ownAddress(c.Node, env, hostNetwork{})

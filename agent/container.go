@@ -39,10 +39,13 @@ func (p *pod) start(name string, run int) {
 		return
 	}
 	ctx, kill := context.WithCancel(p.slot.ctx)
-	e := &execution{kill: kill}
+	e := &execution{ctx: ctx, kill: kill}
 	p.current[name], p.runs[name] = e, run
 	recipe, err := p.recipe(c, run)
 	recipe.Argv = c.Argv
+	if calledDirectly(c) {
+		recipe.Path = sandbox.Self // under that name
+	}
 	p.slot.background.Go(func() {
 		defer kill()
 		exit, ended := lifecycle.Exit{Code: codeStartError, Reason: reasonStartError}, time.Time{}
@@ -160,10 +163,11 @@ func (s *slot) sweep(m process.Mark) error {
 // is left of its descendants is the pod's too, however it tried to hide.
 func (s *slot) sweepPod(uid string) error {
 	err := s.sweep(process.Mark{Prefix: cookie(uid + "-"), Namespaces: s.namespaces.All()})
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	defer cancel()
+	err = errors.Join(err, s.steps.wait(ctx)) // their launchers are dead now
 	if !s.alone {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
-	defer cancel()
 	return errors.Join(err, process.SweepDescendants(ctx))
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/gangline/gangline/agent/alias"
 )
 
 // podDirs are the host's directories behind one pod, all of them below a
@@ -33,17 +35,20 @@ func (d podDirs) volume(name string, memory bool) string {
 	return filepath.Join(d.disk, "volumes", name)
 }
 
-// create makes the directories and the link by which a pod finds ssh.
+// create makes the directories and the links by which a pod finds the programs that
+// the agent is.
 func (d podDirs) create(self string) error {
 	for _, dir := range []string{filepath.Join(d.run(), "bin"), d.scratch(), filepath.Dir(d.termination("")), filepath.Dir(d.work())} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making the pod's directories: %w", err)
 		}
 	}
-	if err := os.Symlink(self, filepath.Join(d.run(), "bin", "ssh")); err != nil {
-		return fmt.Errorf("making the pod's directories: %w", err)
+	for _, name := range alias.OnPath() {
+		if err := os.Symlink(self, filepath.Join(d.run(), "bin", name)); err != nil {
+			return fmt.Errorf("making the pod's directories: %w", err)
+		}
 	}
-	return nil
+	return writeSSHInclude(d)
 }
 
 func (d podDirs) remove() error {

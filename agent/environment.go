@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/agent/device"
 )
 
 const (
@@ -18,21 +20,12 @@ const (
 	envContainer = "GANGLINE_CONTAINER"
 )
 
-// hiddenDevices makes the common libraries see no GPU at all.
-var hiddenDevices = map[string]string{
-	"CUDA_VISIBLE_DEVICES":   "",
-	"HIP_VISIBLE_DEVICES":    "",
-	"ROCR_VISIBLE_DEVICES":   "",
-	"NVIDIA_VISIBLE_DEVICES": "void",
-}
-
 // surroundings is what the node adds to a container's environment.
 type surroundings struct {
 	hostname, home, user string
 	dir                  string // of the agent's own files
 	container            string // the run's id
-	devices              map[string]string
-	hideDevices          bool
+	devices              device.Binding
 	// relocated maps paths that the pod was promised to where they are: empty
 	// with a private root.
 	relocated map[string]string
@@ -49,17 +42,17 @@ func environment(pod []corev1.EnvVar, s surroundings) []string {
 	if s.user != "" {
 		values["USER"] = s.user
 	}
-	devices := s.devices
-	if s.hideDevices {
-		devices = hiddenDevices
-	}
-	for name, value := range devices {
+	for name, value := range s.devices.Variables() {
 		values[name] = value
 	}
 	for _, e := range pod {
-		values[e.Name] = relocate(e.Value, s.relocated)
-		if slices.Contains(rendezvousVariables[:], e.Name) {
-			values[e.Name] = resolveHost(values[e.Name], s.addresses)
+		switch {
+		case device.IsVariable(e.Name):
+			values[e.Name] = s.devices.Within(e.Name, e.Value)
+		case isRendezvous(e.Name):
+			values[e.Name] = resolveHosts(e.Value, s.addresses)
+		default:
+			values[e.Name] = relocate(e.Value, s.relocated)
 		}
 	}
 	values["PATH"] = s.dir + "/bin:" + values["PATH"]
@@ -73,45 +66,20 @@ func environment(pod []corev1.EnvVar, s surroundings) []string {
 	return env
 }
 
-// override replaces entries of an environment: where a name is given twice,
-// programs do not agree on which one counts.
-func override(env []string, entries ...string) []string {
-	for _, e := range entries {
-		name, _, _ := strings.Cut(e, "=")
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, e)
-	}
-	return env
-}
-
 // cookie is the environment entry of all processes of a run; see process.Sweep.
 func cookie(container string) string { return envContainer + "=" + container }
 
-// relocate replaces a value that is a promised path, or one below it.
+// relocate replaces a value that is a promised path, or one below it. The agent's own
+// programs are first on the PATH of every pod, and each pod has them elsewhere:
+// launchers carry the value along to other pods, so it is the name alone.
 func relocate(value string, relocated map[string]string) string {
+	if program, ok := strings.CutPrefix(value, runDir+"/bin/"); ok && relocated[runDir] != "" {
+		return program
+	}
 	for promised, real := range relocated {
 		if rest, ok := strings.CutPrefix(value, promised); ok && (rest == "" || rest[0] == '/') {
 			return real + rest
 		}
 	}
 	return value
-}
-
-// rendezvousVariables tell a framework's processes where to meet: torchrun,
-// JAX, DeepSpeed, NCCL-style launchers.
-var rendezvousVariables = [...]string{
-	"MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS",
-}
-
-// resolveHost replaces the host of "host" or "host:port".
-func resolveHost(value string, addresses map[string]string) string {
-	host, port, hasPort := strings.Cut(value, ":")
-	address, ok := addresses[strings.ToLower(host)]
-	switch {
-	case !ok:
-		return value
-	case hasPort:
-		return address + ":" + port
-	}
-	return address
 }

@@ -281,12 +281,12 @@ func TestPodsOfOneSlot(t *testing.T) {
 			w.writeGang()
 			assert.Equal(t, 0, exitCode(t, w.done(0, "u")))
 		},
-		"a pod's own variables win over the node's": func(t *testing.T, w *world) {
+		"a pod's own variables win over the node's, but for devices, which it counts from 0": func(t *testing.T, w *world) {
 			o := w.orders("u", "echo $PATH $HOME $CUDA_VISIBLE_DEVICES")
 			o.Containers[0].Env = []corev1.EnvVar{{Name: "PATH", Value: "/opt/bin"}, {Name: "HOME", Value: "/root"}, {Name: "CUDA_VISIBLE_DEVICES", Value: "0"}}
 			w.run(0, o)
 			w.done(0, "u")
-			assert.Equal(t, "/run/gangline/bin:/opt/bin /root 0\n", w.log(0, "u", "main", 0, "stdout"))
+			assert.Equal(t, "/run/gangline/bin:/opt/bin /root 3\n", w.log(0, "u", "main", 0, "stdout"))
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) { test(t, single(t)) })

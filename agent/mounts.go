@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gangline/gangline/agent/sandbox"
@@ -19,6 +20,15 @@ var dispensableMounts = [...]string{
 	"/var/run/secrets/kubernetes.io/serviceaccount",
 	"/etc/mpi",
 }
+
+// sshFiles are the files of the Secrets that Kubeflow's Trainer and MPI operator
+// mount so that the pods of a gang can reach each other by SSH. The gang's own SSH
+// service does that without them, wherever they should stand.
+var sshFiles = [...]string{"id_rsa", "id_rsa.pub", "authorized_keys"}
+
+// sharedMemory is asked for by pods whose container runtime gives them but 64 MiB
+// of it. A node has it anyway.
+const sharedMemory = "/dev/shm"
 
 // files lays out a pod's volumes and knows where they are.
 type files struct {
@@ -130,10 +140,12 @@ func (f files) relocations(c spool.ContainerOrders) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if filepath.Clean(bound.Source) == filepath.Clean(m.Path) && !bound.ReadOnly {
+		v := f.volumes[m.Volume]
+		switch {
+		case filepath.Clean(bound.Source) == filepath.Clean(m.Path) && !bound.ReadOnly,
+			filepath.Clean(m.Path) == sharedMemory && v.EmptyDir != nil:
 			continue // the host's own path
-		}
-		if !dispensable(m.Path) {
+		case !dispensable(m.Path) && !isSSH(v):
 			return nil, &mountError{m}
 		}
 		moved[filepath.Clean(m.Path)] = bound.Source
@@ -148,6 +160,16 @@ func dispensable(path string) bool {
 		}
 	}
 	return false
+}
+
+// isSSH tells whether a volume holds the gang's SSH keys and nothing else.
+func isSSH(v spool.Volume) bool {
+	for _, file := range v.Files {
+		if !slices.Contains(sshFiles[:], file.Path) {
+			return false
+		}
+	}
+	return len(v.Files) > 0
 }
 
 // mountError names a mount that needs a private root.

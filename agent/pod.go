@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
@@ -46,6 +47,7 @@ type pod struct {
 
 // execution is one run of a container as far as the slot knows it.
 type execution struct {
+	ctx     context.Context // ends with the run
 	kill    context.CancelFunc
 	process *process.Process // nil until it runs
 }
@@ -102,11 +104,26 @@ func (p *pod) setNames(names []spool.Name) error {
 		return err
 	}
 	ssh := p.orders.SSH
-	if err := remoteshell.WriteFiles(p.files.dirs.run(), peers(names, ssh.HostPublicKey), ssh.ClientKey); err != nil {
+	shell := remoteshell.Files{Peers: peers(names, ssh.HostPublicKey), ClientKey: ssh.ClientKey, SeenAs: p.runDir()}
+	if slices.ContainsFunc(p.containers(), func(c spool.ContainerOrders) bool { return c.SSHD != nil }) {
+		shell.HostKey = ssh.HostKey
+	}
+	if err := remoteshell.WriteFiles(p.files.dirs.run(), shell); err != nil {
 		return fmt.Errorf("writing the remote shell's files: %w", err)
+	}
+	if err := p.offerLaunchers(); err != nil {
+		return err
 	}
 	p.names = names
 	return nil
+}
+
+// runDir is where the pod finds the agent's own files.
+func (p *pod) runDir() string {
+	if p.slot.cfg.PrivateRoot == nil {
+		return runDir
+	}
+	return p.files.dirs.run()
 }
 
 // status is what is to be reported of the pod.
@@ -123,7 +140,9 @@ func (p *pod) up() bool { return p.names != nil }
 func (p *pod) step(now time.Time) time.Time {
 	actions, wake := p.life.Step(now)
 	for _, a := range actions {
-		p.logger.Info(string(a.Verb), "container", a.Container, "run", a.Run)
+		if a.Verb != lifecycle.Probe {
+			p.logger.Info(string(a.Verb), "container", a.Container, "run", a.Run)
+		}
 		switch a.Verb {
 		case lifecycle.Start:
 			p.start(a.Container, a.Run)
@@ -133,6 +152,10 @@ func (p *pod) step(now time.Time) time.Time {
 			if e := p.current[a.Container]; e != nil {
 				e.kill()
 			}
+		case lifecycle.Probe:
+			p.probe(a)
+		case lifecycle.PostStart, lifecycle.PreStop:
+			p.hook(a)
 		}
 	}
 	return wake
@@ -159,19 +182,22 @@ func (p *pod) recipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
 		if r.Root, err = p.files.privateRoot(p.orders.Hostname, c); err != nil {
 			return sandbox.Recipe{}, err
 		}
+		r.Root.Mounts = append(r.Root.Mounts, sshMounts(p.files.dirs, p.slot.cfg.Self, c)...)
+	} else if c.SSHD != nil && !calledDirectly(c) {
+		p.logger.Warn("without a private root a shell's line gets the node's own sshd; let the container's command be sshd itself", "container", c.Name)
 	}
+	r.Env = append(r.Env, sshVariables(around, c)...)
 	return r, nil
 }
 
 func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, error) {
 	s := surroundings{
-		hostname:    p.orders.Hostname,
-		home:        p.slot.cfg.Home,
-		user:        p.slot.cfg.User,
-		dir:         runDir,
-		container:   lifecycle.RunID(p.orders.UID, c.Name, run),
-		devices:     p.slot.cfg.Devices,
-		hideDevices: p.slot.spec.GPUs == 0,
+		hostname:  p.orders.Hostname,
+		home:      p.slot.cfg.Home,
+		user:      p.slot.cfg.User,
+		dir:       runDir,
+		container: lifecycle.RunID(p.orders.UID, c.Name, run),
+		devices:   device.Bound(p.slot.spec.GPUs, p.slot.cfg.Devices),
 	}
 	if p.slot.cfg.PrivateRoot == nil {
 		return s, nil

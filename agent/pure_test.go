@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -82,19 +83,28 @@ func TestEnvironment(t *testing.T) {
 		},
 		"an empty value stays": {pod: env("EMPTY="), has: []string{"EMPTY="}},
 		"devices of the workload manager": {
-			change: func(s *surroundings) { s.devices = map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"} },
-			has:    []string{"CUDA_VISIBLE_DEVICES=2,3"},
+			change: func(s *surroundings) {
+				s.devices = device.Bound(2, map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"})
+			},
+			has: []string{"CUDA_VISIBLE_DEVICES=2,3"},
+		},
+		"a pod chooses among its own devices": {
+			pod: env("CUDA_VISIBLE_DEVICES=1"),
+			change: func(s *surroundings) {
+				s.devices = device.Bound(2, map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"})
+			},
+			has: []string{"CUDA_VISIBLE_DEVICES=3"},
 		},
 		"a slot without GPUs sees none": {
 			change: func(s *surroundings) {
-				s.devices, s.hideDevices = map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"}, true
+				s.devices = device.Bound(0, map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"})
 			},
 			has: []string{"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=void"},
 		},
 		"without a private root promised paths are replaced": {
-			pod:    env("HOSTFILE=/etc/mpi/hostfile", "DIR=/etc/mpi", "OTHER=/etc/mpich/x", "SSH=/run/gangline/bin/ssh"),
+			pod:    env("HOSTFILE=/etc/mpi/hostfile", "DIR=/etc/mpi", "OTHER=/etc/mpich/x", "SSH=/run/gangline/bin/ssh", "TABLE=/run/gangline/peers.json"),
 			change: func(s *surroundings) { s.relocated = map[string]string{"/etc/mpi": "/m/v", runDir: "/m/run"} },
-			has:    []string{"HOSTFILE=/m/v/hostfile", "DIR=/m/v", "OTHER=/etc/mpich/x", "SSH=/m/run/bin/ssh"},
+			has:    []string{"HOSTFILE=/m/v/hostfile", "DIR=/m/v", "OTHER=/etc/mpich/x", "SSH=ssh", "TABLE=/m/run/peers.json"},
 		},
 		"without a private root rendezvous names become addresses": {
 			pod:    env("MASTER_ADDR=Pi-0.pi", "PET_RDZV_ENDPOINT=pi-0.pi:29500", "OTHER=pi-0.pi", "JAX_COORDINATOR_ADDRESS=elsewhere:1"),
@@ -130,10 +140,6 @@ func env(entries ...string) []corev1.EnvVar {
 		}
 	}
 	return list
-}
-
-func TestOverrideLeavesOneEntryPerName(t *testing.T) {
-	assert.Equal(t, []string{"AB=2", "A=3"}, override([]string{"A=1", "AB=2"}, "A=2", "A=3"))
 }
 
 // fakeNetwork is a node's network in a test.

@@ -13,8 +13,8 @@ import (
 	"github.com/gangline/gangline/provider/spool"
 )
 
-// probeTimeout bounds the test whether a private root can be built.
-const probeTimeout = 30 * time.Second
+// tryTimeout bounds the test whether a private root can be built.
+const tryTimeout = 30 * time.Second
 
 // ErrTerminated says that the agent was asked to end before its allocation was
 // given back.
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		}
 	}
 	if cfg.PrivateRoot == nil {
-		cfg.PrivateRoot = probe(ctx, cfg, table)
+		cfg.PrivateRoot = tryPrivateRoot(ctx, cfg, table)
 	}
 	if cfg.PrivateRoot != nil {
 		cfg.Logger.Warn("pods have no private root", "error", cfg.PrivateRoot)
@@ -116,9 +116,9 @@ func holdClaim(cfg Config) error {
 	return nil
 }
 
-// probe tells why private roots cannot be built, nil if they can.
-func probe(ctx context.Context, cfg Config, table *process.Table) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+// tryPrivateRoot tells why private roots cannot be built, nil if they can.
+func tryPrivateRoot(ctx context.Context, cfg Config, table *process.Table) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	dir, err := os.MkdirTemp(cfg.Runtime, ".probe-")
 	if err != nil {

@@ -275,15 +275,15 @@ func TestMpirunStartsRanksInBothPods(t *testing.T) {
 func TestMPICHStartsRanksWithTheirOwnPodsEnvironment(t *testing.T) {
 	_, err := exec.LookPath("mpiexec.mpich")
 	require.NoError(t, err, "the test needs MPICH")
-	w, p := twoWorkers(t, "mpiexec.mpich -iface lo -n 2 sh -c 'echo $(hostname) $PMI_RANK $GANGLINE_CONTAINER ${CUDA_VISIBLE_DEVICES-none}' | sort", func(o *spool.PodOrders) {
+	w, p := twoWorkers(t, "mpiexec.mpich -iface lo -n 2 sh -c 'echo $(hostname) $PMI_RANK $GANGLINE_CONTAINER ${COLOUR-none} $CUDA_VISIBLE_DEVICES' | sort", func(o *spool.PodOrders) {
 		o.Volumes = []spool.Volume{{Name: "mpi", Files: []spool.File{
 			{Path: "hydra", Mode: 0o644, Data: []byte("pi-worker-0:1\npi-worker-1:1\n")}}}}
 		o.Containers[0].Mounts = []spool.Mount{{Volume: "mpi", Path: "/etc/mpi"}}
-		o.Containers[0].Env = []corev1.EnvVar{envVar("CUDA_VISIBLE_DEVICES", "launcher")}
+		o.Containers[0].Env = []corev1.EnvVar{envVar("COLOUR", "blue")}
 		for _, v := range mpi.Env(mpi.Paths{RemoteShell: "/run/gangline/bin/ssh", HydraHostfile: "/etc/mpi/hydra"}) {
 			o.Containers[0].Env = append(o.Containers[0].Env, envVar(v.Name, v.Value))
 		}
 	})
 	assert.Equal(t, 0, exitCode(t, p), w.log(0, "l", "main", 0, "stderr"))
-	assert.Equal(t, "pi-worker-0 0 l-main-0 launcher\npi-worker-1 1 w-main-0 3\n", w.log(0, "l", "main", 0, "stdout"))
+	assert.Equal(t, "pi-worker-0 0 l-main-0 blue 3\npi-worker-1 1 w-main-0 none 3\n", w.log(0, "l", "main", 0, "stdout"))
 }

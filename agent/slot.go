@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/mpi/remoteshell"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -29,10 +31,13 @@ type slot struct {
 	cfg        Config
 	index      int
 	spec       spool.Slot
+	slots      []spool.Slot // the whole gang's
 	allocation string
 	key        *spool.Key
 	table      *process.Table
 	namespaces process.Namespaces // of what was started for the pod
+	steps      underway           // of launchers in the pod
+	ranks      rankTable          // of steps, in the pod
 	alone      bool               // the agent has no other slot
 	listener   net.Listener
 	locks      []*os.File // of the slot's directories, see lockSlotDir
@@ -44,6 +49,8 @@ type slot struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
+	// peers is the table of names for the SSH service, which asks at any time.
+	peers    atomic.Pointer[remoteshell.Peers]
 	names    []spool.Name
 	desired  spool.Desired
 	leaving  bool
@@ -123,6 +130,7 @@ func (s *slot) setNames(names []spool.Name) {
 			return
 		}
 		s.names = names
+		s.sharePeers()
 		if s.pod != nil && s.pod.up() {
 			if err := s.pod.setNames(names); err != nil {
 				s.logger.Error("taking over new names", "error", err)

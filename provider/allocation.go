@@ -76,10 +76,12 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		Groups:     len(g.TaskGroups()),
 		Refills:    g.Refills,
 	}
-	for _, s := range g.Slots {
+	components := g.Components()
+	for k, s := range g.Slots {
 		sg.Slots = append(sg.Slots, spool.Slot{
 			Group: s.Role.Group, Job: s.Role.Job, Index: s.Role.Index,
 			Hostname: s.Hosts[0], Hosts: s.Hosts, Rides: s.Rides, GPUs: s.GPUs, MPISlots: s.MPISlots,
+			Component: components[k],
 		})
 	}
 	a := &allocation{

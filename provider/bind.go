@@ -67,6 +67,8 @@ func (s *state) noPlace() translate.Waiting {
 			Reason:  wellknown.ReasonWaitingForSlot,
 			Message: "the gang's earlier allocation " + s.alloc.name() + " is being given back",
 		}
+	case len(s.slots) == 0 && s.owner.absent != "":
+		return translate.Waiting{Reason: wellknown.ReasonWaitingForGang, Message: s.owner.absent}
 	case len(s.slots) == 0 && s.owner.gone:
 		return translate.Waiting{Reason: wellknown.ReasonOwnerGone, Message: "the pod's owner is gone, and with it the gang's size"}
 	case len(s.slots) == 0:

@@ -39,6 +39,7 @@ func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.R
 	if rejection != nil {
 		return wishes, rejection
 	}
+	p.wishes = wishes
 	merged, conflict := s.wishes.Merge(wishes)
 	if conflict != "" {
 		return wishes, &translate.Rejection{

@@ -3,13 +3,13 @@ package provider
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/translate"
 )
@@ -38,6 +38,18 @@ type note struct {
 	// looked for, whereabouts what was found, by host name.
 	incomplete, asked time.Time
 	whereabouts       map[string]string
+	// told is how far the pods' agents' Events have been told.
+	told map[types.UID]*telling
+}
+
+func (n *note) telling(uid types.UID) *telling {
+	if n.told[uid] == nil {
+		if n.told == nil {
+			n.told = map[types.UID]*telling{}
+		}
+		n.told[uid] = &telling{limit: flowcontrol.NewTokenBucketPassiveRateLimiter(agentEventsRate, agentEventsBurst)}
+	}
+	return n.told[uid]
 }
 
 func (n *notes) of(key string) *note {
@@ -63,7 +75,7 @@ func (n *notes) forget(key string) {
 // failed look changes nothing.
 func (r *Reconciler) lookForMissing(ctx context.Context, s *state) {
 	n := s.note
-	waiting := strings.HasPrefix(s.key, "jobset/") && len(bound(s.pods)) > 0
+	waiting := len(s.gang.PodLabels) > 0 && len(bound(s.pods)) > 0
 	if !waiting || len(s.missing) == 0 || (s.alloc != nil && s.alloc.live()) {
 		n.incomplete, n.asked, n.whereabouts = time.Time{}, time.Time{}, nil
 		return
@@ -78,7 +90,7 @@ func (r *Reconciler) lookForMissing(ctx context.Context, s *state) {
 	n.asked = s.now
 	s.within(searchAgain)
 	pods := &corev1.PodList{}
-	ours := client.MatchingLabels{jobset.JobSetNameKey: s.gang.OwnerName}
+	ours := client.MatchingLabels(s.gang.PodLabels)
 	if err := r.live.List(ctx, pods, client.InNamespace(s.gang.Namespace), ours); err != nil {
 		return
 	}

@@ -70,7 +70,7 @@ func (r *Reconciler) orderNames(s *state) error {
 	names := make([]spool.Name, len(a.gang.Slots))
 	for k, slot := range a.gang.Slots {
 		agent := s.reports[k].Agent
-		names[k] = spool.Name{Slot: k, Hosts: slot.Hosts, Address: agent.Address, SSHPort: agent.SSHPort}
+		names[k] = spool.Name{Slot: k, Hosts: slot.Hosts, Address: agent.Address, SSHPort: agent.SSHPort, Node: agent.Node}
 	}
 	for _, p := range s.pods {
 		if p.slot >= 0 && p.live() && !slices.Contains(names[p.slot].Hosts, translate.ShortHostname(p.pod)) {
@@ -170,6 +170,7 @@ func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inpu
 	values.ClusterDomain = r.config.ClusterDomain
 	values.APIServer = r.config.APIServer
 	values.Rank, values.Size = p.slot, len(a.gang.Slots)
+	values.MPI = spool.MPI{Launch: p.wishes.MPILaunch, PMI: p.wishes.MPIPMI}
 	values.Hosts = hostfile(a.gang)
 	return translate.Orders(p.pod, values)
 }

@@ -64,6 +64,9 @@ func (r *Reconciler) announce(s *state, p *podState) {
 	for _, warning := range translate.Warnings(p.pod) {
 		r.event(p.pod, corev1.EventTypeWarning, "Ignored", "%s", warning)
 	}
+	if s.owner.absent != "" {
+		r.event(p.pod, corev1.EventTypeNormal, wellknown.ReasonWaitingForGang, "Nothing is submitted before the gang's size is known: %s", s.owner.absent)
+	}
 	if len(s.missing) > 0 && (s.alloc == nil || !s.alloc.live()) {
 		r.event(p.pod, corev1.EventTypeNormal, wellknown.ReasonWaitingForGang, "Nothing is submitted before the gang is complete: %s", s.missingMessage())
 	}
@@ -105,6 +108,11 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 	}
 	if pod != p.pod {
 		r.tellTransition(p.pod, pod, p)
+	}
+	if !terminal(p.pod) && p.accepted() {
+		if err := r.tellAgent(ctx, s, p); err != nil {
+			return err
+		}
 	}
 	if pod.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(pod, wellknown.Finalizer) {
 		return r.writes.remove(ctx, pod)

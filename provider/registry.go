@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,13 +70,15 @@ func (r *registry) latest(key string) *allocation {
 	return list[len(list)-1]
 }
 
-// keys are the gangs that have an allocation.
-func (r *registry) keys() []string {
+// keys are the gangs that have an allocation and whose key begins so.
+func (r *registry) keys(prefix string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	keys := make([]string, 0, len(r.byGang))
+	var keys []string
 	for k := range r.byGang {
-		keys = append(keys, k)
+		if strings.HasPrefix(k, prefix) {
+			keys = append(keys, k)
+		}
 	}
 	return keys
 }

@@ -96,11 +96,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	watches := newOwnerWatches(mgr.GetCache(), mgr.GetRESTMapper())
 	r := &Reconciler{
 		config: o.Config, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: clientset,
 		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, clientset, o.Config.NodeName),
 		registry: registry,
-		owners:   newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf),
+		owners:   newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
 		jobs:     &jobTable{manager: o.Manager, interval: o.Config.JobInterval.Duration},
 		statuses: &statusTable{registry: registry, interval: o.Config.SpoolInterval.Duration, slots: map[string][]slotReport{}},
 		writes:   newWrites(mgr.GetClient()),
@@ -111,7 +112,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, a := range registry.live() {
 		r.statuses.scan(ctx, a)
 	}
-	if err := r.setup(mgr); err != nil {
+	if err := r.setup(mgr, watches); err != nil {
 		return err
 	}
 	server, err := kubelet.New(ctx, kubelet.Config{
@@ -182,8 +183,11 @@ func newManager(rc *rest.Config, c Config) (manager.Manager, error) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", c.NodeName)},
 		}},
-		// What pods refer to is asked for by name: no watch, no list.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}}}},
+		// What pods refer to is asked for by name: no watch, no list. Owners whose
+		// types are not known here are watched all the same.
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}}, Unstructured: true,
+		}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the controller manager: %w", err)
@@ -191,14 +195,17 @@ func newManager(rc *rest.Config, c Config) (manager.Manager, error) {
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
+// component is what Events say they come from.
+const component = "gangline-node"
+
 func newRecorder(ctx context.Context, clientset kubernetes.Interface, node string) record.EventRecorder {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clientset.CoreV1().Events("")})
-	return broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "gangline-node", Host: node})
+	return broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: component, Host: node})
 }
 
 // setup joins the reconciler to what it watches.
-func (r *Reconciler) setup(mgr manager.Manager) error {
+func (r *Reconciler) setup(mgr manager.Manager, watches *ownerWatches) error {
 	c, err := controller.NewTyped("gangs", mgr, controller.TypedOptions[Request]{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
@@ -208,10 +215,11 @@ func (r *Reconciler) setup(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("making the gangs' controller: %w", err)
 	}
+	watches.watcher, watches.handler = c, r.ownerEvents()
 	sources := []source.TypedSource[Request]{
 		source.TypedFunc[Request](func(_ context.Context, q queue) error {
 			r.wake.open(q)
-			for _, key := range r.registry.keys() {
+			for _, key := range r.registry.keys("") {
 				r.look(key)
 			}
 			return nil
@@ -226,7 +234,7 @@ func (r *Reconciler) setup(mgr manager.Manager) error {
 	if installed {
 		sources = append(sources, source.TypedKind(mgr.GetCache(), &jobset.JobSet{}, r.jobSetEvents()))
 	} else {
-		mgr.GetLogger().Info("JobSet is not installed in this cluster: only pods and annotated gangs will run; restart after installing it")
+		mgr.GetLogger().Info("JobSet is not installed in this cluster: its gangs will not run; restart after installing it")
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {

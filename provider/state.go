@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
@@ -66,6 +63,9 @@ type ownerState struct {
 	gone      bool // deleted, or being deleted
 	suspended bool
 	finished  bool
+	// absent says which object the pods name that does not exist, or does not
+	// any more. They are asked again for their gang: another may have its name.
+	absent string
 }
 
 // done tells that the owner will bring no more pods.
@@ -85,6 +85,8 @@ type podState struct {
 	observed *spool.PodStatus
 	agent    *spool.Agent
 
+	// wishes are the pod's own, with its owner's where it has none.
+	wishes    translate.Wishes
 	rejection *translate.Rejection
 	waiting   translate.Waiting
 	ending    *translate.Ending
@@ -161,7 +163,10 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	if owner.Name == "" && s.alloc != nil {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
 	}
-	if err := r.gatherOwner(ctx, s, owner); err != nil {
+	if err := r.owners.declare(ctx, s, owner, r.options()); err != nil {
+		return nil, err
+	}
+	if err := r.reassign(ctx, s); err != nil {
 		return nil, err
 	}
 	s.slots = s.gang.Slots
@@ -194,79 +199,6 @@ func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
 		p.pod = now
 	}
 	return nil
-}
-
-// gatherOwner fills in the gang as its owner declares it.
-func (r *Reconciler) gatherOwner(ctx context.Context, s *state, name types.NamespacedName) error {
-	kind, rest, _ := strings.Cut(s.key, "/")
-	switch kind {
-	case "jobset":
-		uid, stage, _ := strings.Cut(rest, "/")
-		index, err := strconv.Atoi(stage)
-		if err != nil {
-			return fmt.Errorf("reading the gang's key %q: %w", s.key, err)
-		}
-		if name.Name == "" { // neither a pod nor an allocation is left to know it from
-			s.owner.gone = true
-			return nil
-		}
-		js := &jobset.JobSet{}
-		gone, err := r.owners.get(ctx, name, js, types.UID(uid))
-		if err != nil {
-			return fmt.Errorf("reading JobSet %s: %w", name, err)
-		}
-		if gone {
-			s.owner.gone = true
-			return nil
-		}
-		s.gang = translate.JobSetGang(js, index, r.options())
-		s.owner = ownerState{
-			gone:      js.DeletionTimestamp != nil,
-			suspended: ptr.Deref(js.Spec.Suspend, false),
-			finished:  jobSetFinished(js),
-		}
-	case "named":
-		var pods []*corev1.Pod
-		size := 0
-		waiting := false
-		for _, p := range s.pods {
-			if p.pod.Status.Phase == corev1.PodFailed || p.deleting() {
-				continue
-			}
-			n, rejection := translate.GangSize(p.pod)
-			if rejection != nil && !p.accepted() && !terminal(p.pod) {
-				p.rejection = rejection
-				continue
-			}
-			waiting = waiting || !terminal(p.pod)
-			pods, size = append(pods, p.pod), max(size, n)
-		}
-		if !waiting {
-			s.owner.gone = len(s.pods) == 0
-			return nil
-		}
-		size = max(size, len(pods))
-		s.gang = translate.NamedGang(s.key, pods, size, r.options())
-	case "orphan":
-		s.owner.gone = true
-	default:
-		if len(s.pods) == 0 {
-			s.owner.gone = true
-			return nil
-		}
-		s.gang = translate.SinglePodGang(s.pods[0].pod, r.options())
-	}
-	return nil
-}
-
-func jobSetFinished(js *jobset.JobSet) bool {
-	for _, c := range js.Status.Conditions {
-		final := c.Type == string(jobset.JobSetCompleted) || c.Type == string(jobset.JobSetFailed)
-		if final && c.Status == "True" {
-			return true
-		}
-	}
-	return false
 }
 
 func slotsOf(g spool.Gang) []translate.Slot {

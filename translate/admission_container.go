@@ -11,10 +11,7 @@ import (
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
-const (
-	probesLater = "probes are not run on the HPC side yet, and a pod must not count as healthy unasked"
-	hooksLater  = "hooks are not run on the HPC side yet"
-)
+const probedPorts = "a port of that number on the HPC node, which another pod there may hold"
 
 func containerRules() []rule {
 	container := func(field string) string { return "spec.containers[*]." + field }
@@ -23,9 +20,9 @@ func containerRules() []rule {
 		{field: container("image"), verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled"},
 		{
 			field: container("command"), when: "missing", verdict: refused, reason: wellknown.ReasonNoCommand,
-			note: "the image is not pulled, so its entrypoint is unknown",
+			note: "the image is not pulled, so its entrypoint is unknown; args that begin with sshd need none",
 			cure: "Set command to a program that the HPC nodes have",
-			uses: onContainers(func(c corev1.Container) bool { return len(c.Command) == 0 }),
+			uses: onContainers(func(c corev1.Container) bool { return len(c.Command) == 0 && sshdIn(c.Args) == "" }),
 		},
 		{field: container("command"), verdict: supported, note: "given to execve as it is; no shell is involved"},
 		{field: container("args"), verdict: supported},
@@ -43,31 +40,11 @@ func containerRules() []rule {
 			cure: "Set the container's restartPolicy",
 			uses: onContainers(func(c corev1.Container) bool { return len(c.RestartPolicyRules) > 0 }),
 		},
-		{
-			field: container("livenessProbe"), verdict: refused, reason: unsupported("LivenessProbe"),
-			note: probesLater, cure: "Remove the probe for now",
-			uses: onContainers(func(c corev1.Container) bool { return c.LivenessProbe != nil }),
-		},
-		{
-			field: container("readinessProbe"), verdict: refused, reason: unsupported("ReadinessProbe"),
-			note: probesLater, cure: "Remove the probe for now; without one a container is ready once it runs",
-			uses: onContainers(func(c corev1.Container) bool { return c.ReadinessProbe != nil }),
-		},
-		{
-			field: container("startupProbe"), verdict: refused, reason: unsupported("StartupProbe"),
-			note: probesLater, cure: "Remove the probe for now; without one a container has started once it runs",
-			uses: onContainers(func(c corev1.Container) bool { return c.StartupProbe != nil }),
-		},
-		{
-			field: container("lifecycle.postStart"), verdict: refused, reason: unsupported("PostStartHook"),
-			note: hooksLater, cure: "Do its work in the command or in an init container for now",
-			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }),
-		},
-		{
-			field: container("lifecycle.preStop"), verdict: refused, reason: unsupported("PreStopHook"),
-			note: hooksLater, cure: "Do its work when the process gets SIGTERM for now",
-			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }),
-		},
+		{field: container("startupProbe"), verdict: supported, note: "from the HPC node, to the pod's address where no host is named; " + probedPorts},
+		{field: container("livenessProbe"), verdict: supported, note: "as startupProbe"},
+		{field: container("readinessProbe"), verdict: supported, note: "as startupProbe"},
+		{field: container("lifecycle.postStart"), verdict: supported, note: "exec, httpGet, sleep"},
+		{field: container("lifecycle.preStop"), verdict: supported, note: "exec, httpGet, sleep; it must be over 2 s before the grace period is"},
 		{
 			field: container("lifecycle.stopSignal"), verdict: refused, reason: unsupported("StopSignal"),
 			note: "a stop begins with SIGTERM", cure: "Remove it and handle SIGTERM",

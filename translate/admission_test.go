@@ -47,10 +47,7 @@ func ownedBy(apiVersion, kind string) *corev1.Pod {
 	return pod
 }
 
-var probe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
-
 func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
-	hook := &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}
 	for name, tc := range map[string]struct {
 		pod     *corev1.Pod
 		reason  string
@@ -139,31 +136,10 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 			pod:    containerSecurity(corev1.SecurityContext{ProcMount: ptr.To(corev1.UnmaskedProcMount)}),
 			reason: "UnsupportedProcMount", field: "spec.containers[0].securityContext.procMount",
 		},
-		"a liveness probe": {
-			pod:    container(func(c *corev1.Container) { c.LivenessProbe = probe }),
-			reason: "UnsupportedLivenessProbe", field: "spec.containers[0].livenessProbe",
-		},
-		"a readiness probe": {
-			pod:    container(func(c *corev1.Container) { c.ReadinessProbe = probe }),
-			reason: "UnsupportedReadinessProbe", field: "spec.containers[0].readinessProbe",
-			message: "spec.containers[0].readinessProbe is not supported: probes are not run on the HPC side yet, and a pod must not count as healthy unasked. " +
-				"Remove the probe for now; without one a container is ready once it runs.",
-		},
-		"a startup probe": {
-			pod:    container(func(c *corev1.Container) { c.StartupProbe = probe }),
-			reason: "UnsupportedStartupProbe", field: "spec.containers[0].startupProbe",
-		},
-		"a hook after the start": {
-			pod:    container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PostStart: hook} }),
-			reason: "UnsupportedPostStartHook", field: "spec.containers[0].lifecycle.postStart",
-		},
-		"a hook before the stop": {
-			pod:    container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PreStop: hook} }),
-			reason: "UnsupportedPreStopHook", field: "spec.containers[0].lifecycle.preStop",
-		},
 		"a stop signal": {
 			pod:    container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGINT)} }),
 			reason: "UnsupportedStopSignal", field: "spec.containers[0].lifecycle.stopSignal",
+			message: "spec.containers[0].lifecycle.stopSignal is not supported: a stop begins with SIGTERM. Remove it and handle SIGTERM.",
 		},
 		"rules for restarts": {
 			pod:    container(func(c *corev1.Container) { c.RestartPolicyRules = []corev1.ContainerRestartRule{{}} }),
@@ -259,9 +235,11 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 			reason: "UnsupportedHostPathType", field: "spec.volumes[0].hostPath.type",
 		},
 		"several things at once, naming the others as well": {
-			pod:    container(func(c *corev1.Container) { c.LivenessProbe, c.StartupProbe = probe, probe }),
-			reason: "UnsupportedLivenessProbe", field: "spec.containers[0].livenessProbe",
-			message: "Also refused: spec.containers[0].startupProbe.",
+			pod: container(func(c *corev1.Container) {
+				c.WorkingDir, c.Lifecycle = "src", &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGINT)}
+			}),
+			reason: "UnsupportedWorkingDir", field: "spec.containers[0].workingDir",
+			message: "Also refused: spec.containers[0].lifecycle.stopSignal.",
 		},
 		"a pod larger than any HPC node": {
 			pod:    MakePod("pi").Request("cpu", "2").Request("nvidia.com/gpu", "9").Obj(),
@@ -373,6 +351,12 @@ func TestAdmitAcceptsPodsOfEveryDay(t *testing.T) {
 			Mount("data", "/data").Obj(),
 		"containers with restart policies of their own": asCreated().With(func(c *corev1.Container) {
 			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyOnFailure)
+		}).Obj(),
+		"probes and hooks": asCreated().With(func(c *corev1.Container) {
+			tcp := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
+			c.StartupProbe, c.LivenessProbe, c.ReadinessProbe = tcp, tcp, tcp
+			sleep := &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}
+			c.Lifecycle = &corev1.Lifecycle{PostStart: sleep, PreStop: sleep}
 		}).Obj(),
 		"a resource whose quantity is zero":                   asCreated().Limit("example.com/fpga", "0").Obj(),
 		"a pod of a kind that merely sounds like a DaemonSet": ownedBy("example.com/v1", "DaemonSet"),

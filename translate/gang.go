@@ -34,6 +34,9 @@ type Gang struct {
 	Waves bool
 	// Annotations of the owner; a pod's own come first.
 	Annotations map[string]string
+	// PodLabels are labels that all pods of the gang have, by which missing ones
+	// can be found; none where there are no such.
+	PodLabels map[string]string
 }
 
 // Slot is one pod's place in a gang: its resources and its rank (the index in

@@ -80,6 +80,7 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 		OwnerUID:    js.UID,
 		Refills:     true,
 		Annotations: js.Annotations,
+		PodLabels:   map[string]string{jobset.JobSetNameKey: js.Name},
 	}
 	stages := stagesOf(js)
 	override, groups := map[string]bool{}, map[string]bool{}
@@ -174,12 +175,20 @@ func hostNames(host, subdomain, namespace, domain string) []string {
 // mpiSlots is the number of MPI processes a pod is for: as annotated, else one
 // a GPU, else one.
 func mpiSlots(pod, owner map[string]string, r Resources) int {
-	for _, annotations := range []map[string]string{pod, owner} {
-		if n, err := strconv.Atoi(annotations[wellknown.AnnotationMPISlots]); err == nil && n > 0 {
-			return n
-		}
+	if n, ok := annotatedMPISlots(pod, owner); ok {
+		return n
 	}
 	return max(r.GPUs, 1)
+}
+
+// annotatedMPISlots is the annotation's value, the pod's before the owner's.
+func annotatedMPISlots(pod, owner map[string]string) (int, bool) {
+	for _, annotations := range []map[string]string{pod, owner} {
+		if n, err := strconv.Atoi(annotations[wellknown.AnnotationMPISlots]); err == nil && n > 0 {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // JobSetRole reads a pod's place in its JobSet from its Job's labels and its

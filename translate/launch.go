@@ -24,6 +24,24 @@ const (
 	mpiVolumeName = "gangline.mpi"
 )
 
+// Components are, for each slot, the number of the heterogeneous job's component
+// that holds it: the group of its task, and a rider's that of slot 0.
+func (g Gang) Components() []int {
+	var ofTask []int
+	for i, group := range g.TaskGroups() {
+		for range group.Tasks {
+			ofTask = append(ofTask, i)
+		}
+	}
+	components := make([]int, len(g.Slots))
+	for task, slots := range g.Tasks() {
+		for _, k := range slots {
+			components[k] = ofTask[task]
+		}
+	}
+	return components
+}
+
 // mpiVolume holds the gang's hostfiles.
 func (r *resolver) mpiVolume() (spool.Volume, bool) {
 	if len(r.in.Hosts) == 0 {

@@ -38,6 +38,7 @@ type Inputs struct {
 	// in the pod.
 	Hosts []mpi.Host
 	SSH   spool.SSH
+	MPI   spool.MPI
 }
 
 // MissingError is why a pod has to wait for its orders: an object or a key that
@@ -123,6 +124,7 @@ func (r *resolver) orders() (spool.PodOrders, error) {
 		Volumes:       r.volumes,
 		HostAliases:   spec.HostAliases,
 		SSH:           r.in.SSH,
+		MPI:           r.in.MPI,
 	}
 	if orders.InitContainers, err = r.containers(spec.InitContainers); err != nil {
 		return spool.PodOrders{}, err
@@ -163,17 +165,20 @@ func (r *resolver) container(c *corev1.Container) (spool.ContainerOrders, error)
 			argv = append(argv, Expand(word, env.get))
 		}
 	}
-	return spool.ContainerOrders{
+	o := spool.ContainerOrders{
 		Name:                     c.Name,
 		Image:                    c.Image,
 		Argv:                     argv,
+		SSHD:                     r.sshd(argv, mounts),
 		Env:                      env.vars,
 		WorkingDir:               c.WorkingDir,
 		Mounts:                   mounts,
 		RestartPolicy:            c.RestartPolicy,
 		TerminationMessagePath:   cmp.Or(c.TerminationMessagePath, defaultTerminationMessage),
 		TerminationMessagePolicy: cmp.Or(c.TerminationMessagePolicy, corev1.TerminationMessageReadFile),
-	}, nil
+	}
+	addHealth(&o, c)
+	return o, nil
 }
 
 // configMap returns a ConfigMap, or nil for one that is optional and missing.

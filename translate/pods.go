@@ -69,14 +69,10 @@ func GangSize(pod *corev1.Pod) (int, *Rejection) {
 	return n, nil
 }
 
-// NamedGang is the gang of annotated pods, in the order of their completion
-// index, then name. Slots of pods that do not exist yet stand last and carry
-// no resources: such a gang is not complete, see Gang.Missing.
+// NamedGang is the gang of annotated pods. Slots of pods that do not exist yet
+// stand last and carry no resources: such a gang is not complete, see
+// Gang.Missing.
 func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
-	pods = slices.Clone(pods)
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), cmp.Compare(a.Name, b.Name))
-	})
 	first := pods[0]
 	name := first.Annotations[wellknown.AnnotationGangName]
 	g := Gang{
@@ -84,21 +80,54 @@ func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
 		Namespace: first.Namespace,
 		Owner:     fmt.Sprintf("gang %s/%s", first.Namespace, name),
 		OwnerName: name,
+		Refills:   refilled(pods),
+		Slots:     podSlots(pods, size, o),
 	}
 	if ref := metav1.GetControllerOf(first); ref != nil {
 		g.OwnerUID = ref.UID
 		g.Owner += fmt.Sprintf(" of %s %s", ref.Kind, ref.Name)
-		g.Refills = true
-	}
-	for i := range size {
-		role := Role{Index: i}
-		if i >= len(pods) {
-			g.Slots = append(g.Slots, Slot{Role: role, First: true})
-			continue
-		}
-		g.Slots = append(g.Slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource), o))
 	}
 	return g
+}
+
+// refilled tells whether a controller may replace pods.
+func refilled(pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return metav1.GetControllerOf(p) != nil })
+}
+
+// podSlots are the slots of pods without a common template, in the order of their
+// completion index, then name, and empty ones up to the size.
+func podSlots(pods []*corev1.Pod, size int, o Options) []Slot {
+	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), compareNames(a.Name, b.Name))
+	})
+	var slots []Slot
+	for i := range max(size, len(pods)) {
+		role := Role{Index: i}
+		if i >= len(pods) {
+			slots = append(slots, Slot{Role: role, First: true})
+			continue
+		}
+		slots = append(slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource), o))
+	}
+	return slots
+}
+
+// compareNames orders names as people count: worker-2 before worker-10.
+func compareNames(a, b string) int {
+	stemA, a1 := cutOrdinal(a)
+	stemB, b1 := cutOrdinal(b)
+	return cmp.Or(strings.Compare(stemA, stemB), cmp.Compare(a1, b1), strings.Compare(a, b))
+}
+
+// cutOrdinal takes the number off a name's end; -1 where it has none.
+func cutOrdinal(name string) (stem string, ordinal int) {
+	stem = strings.TrimRight(name, "0123456789")
+	n, err := strconv.Atoi(name[len(stem):])
+	if err != nil {
+		return name, -1
+	}
+	return stem, n
 }
 
 // PodHosts are a pod's names, the shortest first.

@@ -47,6 +47,11 @@ type Wishes struct {
 	Reservation string
 	TimeLimit   time.Duration // 0: the partition's default
 	Exclusive   bool          // whole nodes
+
+	// MPILaunch and MPIPMI are each pod's own, not the allocation's: how its
+	// launchers start ranks (see spool.MPI).
+	MPILaunch string
+	MPIPMI    string
 }
 
 // NewRequest is a gang's allocation request. The job's comment says whose it

@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -254,7 +255,7 @@ func conditions(o Observation, s corev1.PodStatus) []corev1.PodCondition {
 		readyToStart(o),
 		initialized(o.Pod, s, terminal),
 	}
-	ready := containersReady(s, terminal)
+	ready := containersReady(o.Pod, s, terminal)
 	own = append(own, ready, podReady(o.Pod, ready))
 	if o.Ended != nil && o.Ended.Disruption {
 		own = append(own, corev1.PodCondition{
@@ -296,11 +297,14 @@ func initialized(pod *corev1.Pod, s corev1.PodStatus, terminal string) corev1.Po
 		c.Reason = terminal
 		return c
 	}
+	if slices.ContainsFunc(s.ContainerStatuses, hasStarted) {
+		return c // a sidecar that starts again does not undo it
+	}
 	var incomplete []string
 	for i, init := range s.InitContainerStatuses {
-		done := init.State.Terminated != nil && init.State.Terminated.ExitCode == 0
+		done := init.Ready
 		if sidecar(pod.Spec.InitContainers[i]) {
-			done = ptr.Deref(init.Started, false) || init.State.Terminated != nil
+			done = ptr.Deref(init.Started, false)
 		}
 		if !done {
 			incomplete = append(incomplete, init.Name)
@@ -317,13 +321,24 @@ func sidecar(c corev1.Container) bool {
 	return ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
 }
 
-func containersReady(s corev1.PodStatus, terminal string) corev1.PodCondition {
+// hasStarted tells that a container runs, or ran last.
+func hasStarted(s corev1.ContainerStatus) bool {
+	ended := s.State.Terminated
+	return s.State.Running != nil || ended != nil && !ended.StartedAt.IsZero()
+}
+
+func containersReady(pod *corev1.Pod, s corev1.PodStatus, terminal string) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}
 	if terminal != "" {
 		c.Status, c.Reason = corev1.ConditionFalse, terminal
 		return c
 	}
 	var unready []string
+	for i, cs := range s.InitContainerStatuses {
+		if sidecar(pod.Spec.InitContainers[i]) && !cs.Ready {
+			unready = append(unready, cs.Name)
+		}
+	}
 	for _, cs := range s.ContainerStatuses {
 		if !cs.Ready {
 			unready = append(unready, cs.Name)
@@ -342,13 +357,18 @@ func podReady(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodConditi
 	if c.Status != corev1.ConditionTrue {
 		return c
 	}
+	var messages []string
 	for _, gate := range pod.Spec.ReadinessGates {
 		i := slices.IndexFunc(pod.Status.Conditions, func(have corev1.PodCondition) bool { return have.Type == gate.ConditionType })
-		if i < 0 || pod.Status.Conditions[i].Status != corev1.ConditionTrue {
-			c.Status, c.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
-			c.Message = fmt.Sprintf("the readiness gate %q is not True", gate.ConditionType)
-			return c
+		switch {
+		case i < 0:
+			messages = append(messages, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case pod.Status.Conditions[i].Status != corev1.ConditionTrue:
+			messages = append(messages, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, pod.Status.Conditions[i].Status))
 		}
+	}
+	if len(messages) > 0 {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, "ReadinessGatesNotReady", strings.Join(messages, ", ")
 	}
 	return c
 }

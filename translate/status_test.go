@@ -168,6 +168,86 @@ func TestRunningPod(t *testing.T) {
 	assert.Equal(t, s, later, "the same observation gives the same status, whatever the time")
 }
 
+func TestReadiness(t *testing.T) {
+	pod := func(gates ...corev1.PodReadinessGate) *corev1.Pod {
+		return translatetest.MakePod("p").InitContainer("i").Sidecar("s").
+			Spec(func(s *corev1.PodSpec) { s.ReadinessGates = gates }).Obj()
+	}
+	gate := corev1.PodReadinessGate{ConditionType: "site.example/licence"}
+	licensed := func(status corev1.ConditionStatus) *corev1.Pod {
+		p := pod(gate)
+		p.Status.Conditions = []corev1.PodCondition{{Type: gate.ConditionType, Status: status}}
+		return p
+	}
+	unready := func(s corev1.ContainerStatus) corev1.ContainerStatus { s.Ready = false; return s }
+	unstarted := func(s corev1.ContainerStatus) corev1.ContainerStatus {
+		s.Ready, s.Started = false, ptr.To(false)
+		return s
+	}
+	waits := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+	}
+	done := exited("i", 0)
+	done.Ready = true
+	type verdict struct {
+		status          corev1.ConditionStatus
+		reason, message string
+	}
+	yes := verdict{status: corev1.ConditionTrue}
+	no := func(reason, message string) verdict { return verdict{corev1.ConditionFalse, reason, message} }
+	for sentence, c := range map[string]struct {
+		pod                                *corev1.Pod
+		init, sidecar, main                corev1.ContainerStatus
+		initialized, containersReady, both verdict
+	}{
+		"all is well": {pod(), done, running("s"), running("main"), yes, yes, yes},
+		"the main container is not ready": {
+			pod(), done, running("s"), unready(running("main")), yes,
+			no("ContainersNotReady", "containers with unready status: [main]"), no("ContainersNotReady", "containers with unready status: [main]"),
+		},
+		"a sidecar that is not ready counts": {
+			pod(), done, unready(running("s")), running("main"), yes,
+			no("ContainersNotReady", "containers with unready status: [s]"), no("ContainersNotReady", "containers with unready status: [s]"),
+		},
+		"a sidecar that has not started holds the pod up": {
+			pod(), done, unstarted(running("s")), waits("main"), no("ContainersNotInitialized", "containers with incomplete status: [s]"),
+			no("ContainersNotReady", "containers with unready status: [s main]"), no("ContainersNotReady", "containers with unready status: [s main]"),
+		},
+		"an init container that failed holds it up": {
+			pod(), exited("i", 1), waits("s"), waits("main"), no("ContainersNotInitialized", "containers with incomplete status: [i s]"),
+			no("ContainersNotReady", "containers with unready status: [s main]"), no("ContainersNotReady", "containers with unready status: [s main]"),
+		},
+		"a sidecar that starts again does not make the pod uninitialized": {
+			pod(), done, exited("s", 1), running("main"), yes,
+			no("ContainersNotReady", "containers with unready status: [s]"), no("ContainersNotReady", "containers with unready status: [s]"),
+		},
+		"a readiness gate that nobody has opened": {
+			pod(gate), done, running("s"), running("main"), yes, yes,
+			no("ReadinessGatesNotReady", `corresponding condition of pod readiness gate "site.example/licence" does not exist.`),
+		},
+		"a readiness gate that is closed": {
+			licensed(corev1.ConditionFalse), done, running("s"), running("main"), yes, yes,
+			no("ReadinessGatesNotReady", `the status of pod readiness gate "site.example/licence" is not "True", but False`),
+		},
+		"a readiness gate that is open": {licensed(corev1.ConditionTrue), done, running("s"), running("main"), yes, yes, yes},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := translate.PodStatus(translate.Observation{
+				Pod: c.pod, Now: now, Agent: &spool.Agent{Address: "10.0.0.1"},
+				Observed: &spool.PodStatus{
+					InitContainers: []corev1.ContainerStatus{c.init, c.sidecar}, Containers: []corev1.ContainerStatus{c.main},
+				},
+			})
+			for kind, want := range map[corev1.PodConditionType]verdict{
+				corev1.PodInitialized: c.initialized, corev1.ContainersReady: c.containersReady, corev1.PodReady: c.both,
+			} {
+				got := condition(t, s, kind)
+				assert.Equal(t, want, verdict{got.Status, got.Reason, got.Message}, kind)
+			}
+		})
+	}
+}
+
 func TestAllocationEnding(t *testing.T) {
 	cases := map[string]struct {
 		reason     string

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gangline/gangline/mpi/launcher"
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
@@ -60,6 +61,17 @@ func wishes() []wish {
 			}
 			return nil
 		}},
+		{wellknown.AnnotationMPILaunch, "", func(w *Wishes, v string) error {
+			w.MPILaunch = v
+			if v != "ssh" && v != "srun" {
+				return errors.New(`write "ssh" or "srun"`)
+			}
+			return nil
+		}},
+		{wellknown.AnnotationMPIPMI, "", func(w *Wishes, v string) error {
+			w.MPIPMI = v
+			return launcher.CheckPMI(v)
+		}},
 	}
 }
 
@@ -83,7 +95,7 @@ func ParseWishes(pod, owner map[string]string, partitions []string) (Wishes, *Re
 	for _, wish := range wishes() {
 		name := wish.name
 		value := find(name)
-		if value == "" {
+		if value == "" && wish.alias != "" {
 			name = wellknown.SlurmBridgePrefix + wish.alias
 			value = find(name)
 		}
@@ -113,7 +125,7 @@ func slinkyIdentity() []string { return []string{"user-id", "group-id"} }
 
 // isSlinkyWish tells whether one of slurm-bridge's annotations is read here.
 func isSlinkyWish(alias string) bool {
-	return slices.Contains(slinkyIdentity(), alias) ||
+	return slices.Contains(slinkyIdentity(), alias) || alias != "" &&
 		slices.ContainsFunc(wishes(), func(w wish) bool { return w.alias == alias })
 }
 

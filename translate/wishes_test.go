@@ -48,6 +48,11 @@ func TestParseWishes(t *testing.T) {
 			pod: annotations{wellknown.SlurmBridgePrefix + "qos": "bridge"}, owner: annotations{wellknown.AnnotationQOS: "ours"},
 			want: Wishes{QOS: "ours"},
 		},
+		"how ranks start, the pod's way before its owner's": {
+			pod:   annotations{wellknown.AnnotationMPILaunch: "ssh"},
+			owner: annotations{wellknown.AnnotationMPILaunch: "srun", wellknown.AnnotationMPIPMI: "pmix_v4"},
+			want:  Wishes{MPILaunch: "ssh", MPIPMI: "pmix_v4"},
+		},
 		"an empty one counts as absent": {
 			pod: annotations{wellknown.AnnotationQOS: ""}, owner: annotations{wellknown.AnnotationQOS: "q"},
 			want: Wishes{QOS: "q"},
@@ -69,6 +74,12 @@ func TestParseWishesRefuses(t *testing.T) {
 		annotation, value string
 		reason, message   string
 	}{
+		"a launch mode that does not exist": {
+			wellknown.AnnotationMPILaunch, "rsh", wellknown.ReasonBadAnnotation, `is "rsh": write "ssh" or "srun".`,
+		},
+		"a protocol that does not exist": {
+			wellknown.AnnotationMPIPMI, "pmi2 --x", wellknown.ReasonBadAnnotation, "is none of pmix",
+		},
 		"a partition that is not offered": {
 			wellknown.AnnotationPartition, "secret", wellknown.ReasonUnknownPartition, "Ask for one of these: cpu, gpu.",
 		},

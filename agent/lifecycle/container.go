@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gangline/gangline/agent/probe"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -33,6 +34,7 @@ type phase int
 const (
 	idle     phase = iota // never started
 	starting              // asked to start
+	hooked                // its process runs, and its postStart hook has not returned
 	running
 	ended
 )
@@ -41,6 +43,7 @@ const (
 type container struct {
 	podUID string
 	name   string
+	orders spool.ContainerOrders
 	policy corev1.RestartPolicy // in effect for this container
 	kind   kind
 
@@ -54,8 +57,15 @@ type container struct {
 	backOffUpdated time.Time
 
 	// waitsForBackOff is true while only the back-off keeps it from starting.
-	waitsForBackOff         bool
-	terminateSent, killSent bool
+	waitsForBackOff bool
+	// condemned tells that a probe ended the last run: it starts again, even if
+	// it ended well.
+	condemned bool
+
+	// Of the current run.
+	probes []*probe.Probe // from when it runs
+	hook   hookState      // postStart
+	ending ending
 }
 
 type kind int
@@ -67,7 +77,7 @@ const (
 )
 
 func newContainer(uid string, o spool.ContainerOrders, init bool, pod corev1.RestartPolicy) *container {
-	c := &container{podUID: uid, name: o.Name, policy: pod}
+	c := &container{podUID: uid, name: o.Name, orders: o, policy: pod}
 	if o.RestartPolicy != nil {
 		c.policy = corev1.RestartPolicy(*o.RestartPolicy)
 	}
@@ -90,7 +100,9 @@ func RunID(podUID, container string, run int) string {
 
 func (c *container) id() string { return "gangline://" + RunID(c.podUID, c.name, c.run) }
 
-func (c *container) active() bool { return c.phase == starting || c.phase == running }
+// active tells that a run is under way, alive that it has a process.
+func (c *container) active() bool { return c.phase == starting || c.alive() }
+func (c *container) alive() bool  { return c.phase == hooked || c.phase == running }
 
 // succeeded tells that the last run ended well.
 func (c *container) succeeded() bool { return c.phase == ended && c.terminated.ExitCode == 0 }
@@ -98,7 +110,7 @@ func (c *container) succeeded() bool { return c.phase == ended && c.terminated.E
 // letsNextStart tells that the init container after this one may start.
 func (c *container) letsNextStart() bool {
 	if c.kind == sidecar {
-		return c.phase == running
+		return c.up()
 	}
 	return c.succeeded()
 }
@@ -109,7 +121,7 @@ func (c *container) restarts() bool {
 	case corev1.RestartPolicyNever:
 		return false
 	case corev1.RestartPolicyOnFailure:
-		return c.terminated.ExitCode != 0
+		return c.condemned || c.terminated.ExitCode != 0
 	default:
 		return true
 	}
@@ -138,6 +150,7 @@ func (c *container) start(now time.Time) {
 		c.backOffUpdated = now
 		c.run++
 	}
+	c.condemned = false
 	c.phase = starting
 }
 
@@ -162,37 +175,5 @@ func (c *container) end(at time.Time, e Exit) {
 		ContainerID: c.id(),
 	}
 	c.phase = ended
-	c.terminateSent, c.killSent = false, false
-}
-
-// status is the container's in Kubernetes' terms. The pod's name is for the
-// message of a back-off.
-func (c *container) status(waiting, pod string) corev1.ContainerStatus {
-	up := c.phase == running
-	s := corev1.ContainerStatus{
-		Name:         c.name,
-		RestartCount: int32(c.run), //nolint:gosec // back-off keeps it small
-		Started:      &up,
-		Ready:        up && c.kind != initContainer || c.kind == initContainer && c.succeeded(),
-	}
-	if c.phase == running || c.phase == ended {
-		s.ContainerID = c.id()
-	}
-	last := c.terminated
-	switch {
-	case c.phase == running:
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.startedAt)}
-	case c.waitsForBackOff:
-		s.State.Waiting = &corev1.ContainerStateWaiting{
-			Reason:  reasonBackOff,
-			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.backOff, c.name, pod),
-		}
-	case c.phase == ended:
-		s.State.Terminated = c.terminated
-		last = c.previous
-	default:
-		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
-	}
-	s.LastTerminationState.Terminated = last
-	return s
+	c.probes, c.hook, c.ending = nil, hookDue, ending{}
 }

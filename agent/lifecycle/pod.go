@@ -5,13 +5,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/gangline/gangline/agent/probe"
 	"github.com/gangline/gangline/provider/spool"
 )
-
-// minGrace is what a container gets at least to end by itself, as with kubelet.
-const minGrace = 2 * time.Second
 
 // Verb is what is to be done with a container.
 type Verb string
@@ -23,6 +19,11 @@ const (
 	Terminate Verb = "terminate"
 	// Kill ends it (SIGKILL), even while it is being started.
 	Kill Verb = "kill"
+	// Probe asks for one try of a probe; see Pod.Probed.
+	Probe Verb = "probe"
+	// PostStart and PreStop ask for a hook; see Pod.Hooked.
+	PostStart Verb = "postStart"
+	PreStop   Verb = "preStop"
 )
 
 // Action is one thing to do.
@@ -30,6 +31,10 @@ type Action struct {
 	Verb      Verb
 	Container string
 	Run       int // of the container, counted from 0
+	// Probe is the probe to try.
+	Probe probe.Kind
+	// Until is when a hook has to be over; zero for no bound.
+	Until time.Time
 }
 
 // Exit is how a run ended. Reason is empty for an ordinary end.
@@ -48,7 +53,7 @@ type Pod struct {
 
 	started  time.Time // when the first container was
 	stopping bool
-	deadline time.Time // of the stop
+	events   []spool.Event // the newest
 }
 
 // NewPod returns the state of a pod of which nothing has been started.
@@ -76,20 +81,26 @@ func (p *Pod) all() []*container { return slices.Concat(p.inits, p.mains) }
 // Stop asks for the pod's end within the grace period. A later stop may only
 // shorten it.
 func (p *Pod) Stop(now time.Time, grace time.Duration) {
-	deadline := now.Add(max(grace, minGrace))
-	if p.stopping && !deadline.Before(p.deadline) {
-		return
+	p.stopping = true
+	for _, c := range p.all() {
+		if c.active() {
+			c.stop(now, grace)
+		}
 	}
-	p.stopping, p.deadline = true, deadline
 }
 
-// Started notes that a container runs.
+// Started notes that a container's process runs.
 func (p *Pod) Started(container string, at time.Time) {
 	c, ok := p.byName[container]
 	if !ok || c.phase != starting {
 		return
 	}
-	c.phase, c.startedAt = running, at
+	c.startedAt = at
+	c.phase = running
+	if c.postStart() != nil {
+		c.phase = hooked
+	}
+	c.probes = newProbes(c.orders, at)
 	if p.started.IsZero() {
 		p.started = at
 	}
@@ -115,8 +126,14 @@ func (p *Pod) Step(now time.Time) ([]Action, time.Time) {
 	if !p.stopping && p.advance(&s) {
 		p.Stop(now, p.grace)
 	}
-	if p.stopping {
-		p.shutDown(&s)
+	p.care(&s)
+	for _, c := range p.all() {
+		if p.stopping {
+			c.waitsForBackOff = false
+		}
+		if c.active() && c.ending.asked() {
+			s.end(c, p.mayTerminate(c))
+		}
 	}
 	return s.actions, s.wake
 }
@@ -146,58 +163,11 @@ func (p *Pod) advance(s *step) (over bool) {
 			over = false
 		}
 		over = over && !c.active()
+		if c.holdsNext() {
+			return false
+		}
 	}
 	return over
-}
-
-// shutDown ends the main containers and then the sidecars, the last first; when
-// the grace is over, all at once.
-func (p *Pod) shutDown(s *step) {
-	for _, c := range p.all() {
-		c.waitsForBackOff = false
-	}
-	active := slices.DeleteFunc(p.all(), func(c *container) bool { return !c.active() })
-	if len(active) == 0 {
-		return
-	}
-	if !s.now.Before(p.deadline) {
-		for _, c := range active {
-			s.kill(c)
-		}
-		return
-	}
-	s.wakeAt(p.deadline)
-	isSidecar := func(c *container) bool { return c.kind == sidecar }
-	if others := slices.DeleteFunc(slices.Clone(active), isSidecar); len(others) > 0 {
-		for _, c := range others {
-			s.terminate(c)
-		}
-		return
-	}
-	s.terminate(active[len(active)-1])
-}
-
-// Status is the pod's in the spool's terms. Done is left to the caller, who may
-// have to clean up first.
-func (p *Pod) Status() spool.PodStatus {
-	waiting := reasonCreating
-	if len(p.inits) > 0 {
-		waiting = reasonInitializing
-	}
-	return spool.PodStatus{
-		UID:            p.uid,
-		Started:        p.started,
-		InitContainers: p.statuses(p.inits, waiting),
-		Containers:     p.statuses(p.mains, waiting),
-	}
-}
-
-func (p *Pod) statuses(of []*container, waiting string) []corev1.ContainerStatus {
-	list := make([]corev1.ContainerStatus, len(of))
-	for i, c := range of {
-		list[i] = c.status(waiting, p.name)
-	}
-	return list
 }
 
 // step gathers what one Step finds.
@@ -217,22 +187,11 @@ func (s *step) start(c *container) {
 	s.do(Start, c)
 }
 
-func (s *step) terminate(c *container) {
-	if c.phase == running && !c.terminateSent {
-		c.terminateSent = true
-		s.do(Terminate, c)
-	}
-}
+func (s *step) do(v Verb, c *container) { s.add(Action{Verb: v}, c) }
 
-func (s *step) kill(c *container) {
-	if !c.killSent {
-		c.killSent = true
-		s.do(Kill, c)
-	}
-}
-
-func (s *step) do(v Verb, c *container) {
-	s.actions = append(s.actions, Action{Verb: v, Container: c.name, Run: c.run})
+func (s *step) add(a Action, c *container) {
+	a.Container, a.Run = c.name, c.run
+	s.actions = append(s.actions, a)
 }
 
 func (s *step) wakeAt(t time.Time) {

@@ -51,7 +51,14 @@ func (w *world) do() []string {
 	w.wake = wake
 	var list []string
 	for _, a := range actions {
-		list = append(list, fmt.Sprintf("%s %s %d", a.Verb, a.Container, a.Run))
+		text := fmt.Sprintf("%s %s %d", a.Verb, a.Container, a.Run)
+		if a.Probe != "" {
+			text += " " + string(a.Probe)
+		}
+		if !a.Until.IsZero() {
+			text += " " + a.Until.Sub(w.now).String()
+		}
+		list = append(list, text)
 		if a.Verb == lifecycle.Start {
 			w.pod.Started(a.Container, w.now)
 		}

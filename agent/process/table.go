@@ -128,14 +128,19 @@ func (p *Process) Status() unix.WaitStatus { return p.status }
 
 // Signal sends a signal to the process's group. It does nothing once the
 // process has ended.
-func (p *Process) Signal(sig unix.Signal) error {
+func (p *Process) Signal(sig unix.Signal) error { return p.kill(-p.pid, sig) }
+
+// SignalAlone sends a signal to the process and not to the rest of its group.
+func (p *Process) SignalAlone(sig unix.Signal) error { return p.kill(p.pid, sig) }
+
+func (p *Process) kill(whom int, sig unix.Signal) error {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
 	if _, alive := p.table.alive[p.pid]; !alive {
 		return nil
 	}
-	if err := unix.Kill(-p.pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("sending %s to process group %d: %w", unix.SignalName(sig), p.pid, err)
+	if err := unix.Kill(whom, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("sending %s to process %d: %w", unix.SignalName(sig), whom, err)
 	}
 	return nil
 }

@@ -155,7 +155,9 @@ func deviceOf(path string) (uint64, error) {
 }
 
 // resolve follows the links of a path as far as it exists. missing is its first
-// part that does not, empty if all of it does.
+// part that does not, empty if all of it does. What is in a directory that this
+// user may not enter (/root, where the MPI operator has SSH keys mounted) does
+// not exist for it.
 func resolve(path string) (resolved, missing string, err error) {
 	existing, rest := filepath.Clean(path), ""
 	for {
@@ -168,10 +170,14 @@ func resolve(path string) (resolved, missing string, err error) {
 			}
 			return resolved, missing, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		denied := errors.Is(err, fs.ErrPermission)
+		if !denied && !errors.Is(err, fs.ErrNotExist) {
 			return "", "", err
 		}
-		if _, err := os.Lstat(existing); err == nil {
+		if _, lstatErr := os.Lstat(existing); lstatErr == nil {
+			if denied {
+				return "", "", err
+			}
 			return "", "", fmt.Errorf("%s is a link to something that does not exist", existing)
 		}
 		existing, rest = filepath.Dir(existing), filepath.Join(filepath.Base(existing), rest)

@@ -22,7 +22,14 @@ const (
 
 	recipeFD = 3 // the recipe comes in here
 	answerFD = 4 // what went wrong goes out here; closed by a successful exec
+
+	// ExtraFD is the number under which a program finds Streams.Extra.
+	ExtraFD = 5
 )
+
+// Self as a recipe's Path is this same program, whatever the private root has in
+// its file's place.
+const Self = selfPath
 
 // IsInit tells whether the program was started as the init stage. It must then
 // call Init before anything else.
@@ -92,6 +99,11 @@ func becomeProgram(in *os.File) error {
 	}
 	if err := dieWithParent(parent); err != nil {
 		return err
+	}
+	if r.KeepExtra {
+		if _, err := unix.FcntlInt(ExtraFD, unix.F_SETFD, 0); err != nil {
+			return fmt.Errorf("keeping an open file: %w", err)
+		}
 	}
 	if err := unix.Exec(r.Path, r.Argv, r.Env); err != nil {
 		return fmt.Errorf("exec: %q: %w", r.Argv[0], err)

@@ -18,6 +18,8 @@ type Recipe struct {
 	// Path is the program's file where it is not Argv[0].
 	Path string
 	Env  []string
+	// KeepExtra is Start's to set.
+	KeepExtra bool
 }
 
 // Root is a private root.

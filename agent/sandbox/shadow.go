@@ -18,6 +18,9 @@ const maxEntries = 5000
 // it becomes read-only, as the original is for this user.
 func (b *builder) shadow(dir string) error {
 	entries, err := os.ReadDir(dir)
+	if unix.Access(dir, unix.X_OK) != nil {
+		entries, err = nil, nil // none of them can be reached
+	}
 	if err != nil {
 		return fmt.Errorf("making a mount point in %s: %w", dir, err)
 	}

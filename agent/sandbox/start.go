@@ -16,6 +16,8 @@ import (
 // Streams are a process's first three files. It gets duplicates.
 type Streams struct {
 	Stdin, Stdout, Stderr *os.File
+	// Extra is a fourth file, which the program finds as ExtraFD; nil for none.
+	Extra *os.File
 	// Terminal makes Stdin the controlling terminal.
 	Terminal bool
 }
@@ -53,6 +55,9 @@ func (s Starter) Start(ctx context.Context, r Recipe, files Streams) (*process.P
 		Files:     []*os.File{files.Stdin, files.Stdout, files.Stderr, recipeR, answerW},
 		Terminal:  files.Terminal,
 		KillGroup: s.KillGroup,
+	}
+	if r.KeepExtra = files.Extra != nil; r.KeepExtra {
+		spec.Files = append(spec.Files, files.Extra)
 	}
 	if r.Root != nil {
 		spec.Namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS

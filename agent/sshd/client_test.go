@@ -162,7 +162,7 @@ func TestTheServiceEndsItsCommandsWhenItStops(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	started := make(chan struct{})
-	server, err := sshd.New(sshd.Config{HostKey: keys.HostPrivate, AuthorizedKey: keys.ClientPublic},
+	server, err := sshd.New(sshd.Config{HostKey: keys.HostPrivate, AuthorizedKeys: keys.ClientPublic},
 		runnerFunc(func(ctx context.Context, c sshd.Command) (int, error) {
 			close(started)
 			return shell.Run(ctx, c)
@@ -208,9 +208,9 @@ func TestOnlyTheGangsKeysWork(t *testing.T) {
 
 func TestNewRefusesBrokenKeys(t *testing.T) {
 	keys := sshdtest.Keys(t)
-	_, err := sshd.New(sshd.Config{HostKey: []byte("x"), AuthorizedKey: keys.ClientPublic}, shell)
+	_, err := sshd.New(sshd.Config{HostKey: []byte("x"), AuthorizedKeys: keys.ClientPublic}, shell)
 	assert.ErrorContains(t, err, "host key")
-	_, err = sshd.New(sshd.Config{HostKey: keys.HostPrivate, AuthorizedKey: []byte("x")}, shell)
+	_, err = sshd.New(sshd.Config{HostKey: keys.HostPrivate, AuthorizedKeys: []byte("x")}, shell)
 	assert.ErrorContains(t, err, "authorized")
 }
 

@@ -3,6 +3,8 @@ package sshd
 import (
 	"regexp"
 	"strings"
+
+	"github.com/gangline/gangline/agent/device"
 )
 
 // maxEnv bounds, in bytes, the variables that a session may send.
@@ -35,6 +37,9 @@ func (n *session) setEnv(key, value string) bool {
 }
 
 func ofThePod(key string) bool {
+	if device.IsVariable(key) {
+		return true // the client's devices are not this pod's
+	}
 	for _, prefix := range []string{"LD_", "GANGLINE_"} {
 		if strings.HasPrefix(key, prefix) {
 			return true

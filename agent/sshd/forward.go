@@ -15,18 +15,22 @@ import (
 )
 
 // forward serves a channel of the type "direct-tcpip": a port of the node's
-// loopback, where the slot's pod listens too. Anywhere else it refuses to go: the
-// service is not a way around the site's firewalls.
-func forward(ctx context.Context, logger *slog.Logger, opened ssh.NewChannel) {
+// loopback, where the slot's pod listens too, or of another host of the gang.
+// Anywhere else it refuses to go: the service is not a way around the site's
+// firewalls.
+func (s *Server) forward(ctx context.Context, logger *slog.Logger, opened ssh.NewChannel) {
 	var target sshclient.DirectTCPIP
 	if err := ssh.Unmarshal(opened.ExtraData(), &target); err != nil {
 		_ = opened.Reject(ssh.ConnectionFailed, "the request was not understood")
 		return
 	}
 	hosts := loopback(target.Host)
-	if hosts == nil {
-		logger.Warn("forwarding off the node was refused", "host", target.Host, "port", target.Port)
-		_ = opened.Reject(ssh.Prohibited, "only ports of localhost are forwarded")
+	if hosts == nil && s.peers != nil {
+		hosts = s.peers(target.Host)
+	}
+	if len(hosts) == 0 {
+		logger.Warn("forwarding out of the gang was refused", "host", target.Host, "port", target.Port)
+		_ = opened.Reject(ssh.Prohibited, "only ports of localhost and of the gang's hosts are forwarded")
 		return
 	}
 	conn, err := dial(ctx, hosts, target.Port)

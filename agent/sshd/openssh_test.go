@@ -148,20 +148,48 @@ func TestOpenSSHSharesAConnection(t *testing.T) {
 	_ = master.Wait()
 }
 
-func TestScp(t *testing.T) {
-	o := newOpenSSH(t, shell)
+func TestCopies(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 200_000)
-	o.write(t, "from", string(data))
-	there, back := filepath.Join(o.dir, "there"), filepath.Join(o.dir, "back")
-	assert.Equal(t, result{}, run(t, o.command(t, "scp", "-O", filepath.Join(o.dir, "from"), "pod:"+there), ""))
-	assert.Equal(t, result{}, run(t, o.command(t, "scp", "-O", "-r", "pod:"+there, back), ""))
-	copied, err := os.ReadFile(back)
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(data, copied))
+	for name, flags := range map[string][]string{
+		"by SFTP, as scp does since OpenSSH 9": {"-s"},
+		"by the old protocol":                  {"-O"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOpenSSH(t, shell)
+			o.write(t, "from", string(data))
+			there, back := filepath.Join(o.dir, "there"), filepath.Join(o.dir, "back")
+			scp := func(args ...string) result { return run(t, o.command(t, "scp", append(flags, args...)...), "") }
+			assert.Equal(t, result{}, scp("-p", filepath.Join(o.dir, "from"), "pod:"+there))
+			assert.Equal(t, result{}, scp("-r", "pod:"+there, back))
+			copied, err := os.ReadFile(back)
+			require.NoError(t, err)
+			assert.True(t, bytes.Equal(data, copied))
+			got := scp("pod:"+filepath.Join(o.dir, "nowhere"), back)
+			assert.NotZero(t, got.status)
+			assert.Contains(t, got.stderr, "No such file or directory")
+		})
+	}
+}
 
-	got := run(t, o.command(t, "scp", filepath.Join(o.dir, "from"), "pod:"+there), "")
+func TestSFTP(t *testing.T) {
+	o := newOpenSSH(t, shell)
+	o.write(t, "from", "some text")
+	got := run(t, o.command(t, "sftp", "-b", "-", "pod"), strings.Join([]string{
+		"cd " + t.TempDir(), "mkdir sub", "put " + filepath.Join(o.dir, "from") + " sub/a", "rename sub/a sub/b", "symlink b sub/link", "ln sub/b sub/hard",
+		"chmod 600 sub/b", "ls -1 sub", "get sub/link " + filepath.Join(o.dir, "back"), "df", "rm sub/b", "rm sub/link", "rm sub/hard", "rmdir sub",
+	}, "\n"))
+	require.Zero(t, got.status, got.stderr)
+	assert.Contains(t, got.stdout, "sub/b\nsub/hard\nsub/link\n")
+	back, err := os.ReadFile(filepath.Join(o.dir, "back"))
+	require.NoError(t, err)
+	assert.Equal(t, "some text", string(back))
+}
+
+func TestAnUnknownSubsystemIsRefused(t *testing.T) {
+	o := newOpenSSH(t, shell)
+	got := run(t, o.command(t, "ssh", "-s", "pod", "tuba"), "")
 	assert.Equal(t, 255, got.status)
-	assert.Contains(t, got.stderr, "subsystem request failed", "SFTP is refused, not left hanging")
+	assert.Contains(t, got.stderr, "subsystem request failed", "not left hanging")
 }
 
 func TestOpenSSHForwardsAPort(t *testing.T) {

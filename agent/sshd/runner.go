@@ -18,10 +18,11 @@ type Command struct {
 	// Container is empty for the pod's first one.
 	Container string
 	// Argv, if set, is run as it is (kubectl exec). Otherwise Line is what the
-	// client asked a shell to run (the SSH protocol's own meaning). Both empty:
-	// a login shell.
-	Argv []string
-	Line string
+	// client asked a shell to run (the SSH protocol's own meaning), or Subsystem
+	// one of Config.Subsystems. All empty: a login shell.
+	Argv      []string
+	Line      string
+	Subsystem string
 	// Env holds NAME=value entries that the client sent.
 	Env []string
 	// PTY is nil where no terminal was asked for. With one, all output belongs

@@ -1,7 +1,6 @@
 package sshd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +15,14 @@ import (
 	"github.com/gangline/gangline/mpi/sshclient"
 )
 
-// Limits on clients that have not yet shown the key.
 const (
+	// maxChannels is how many sessions and forwarded ports one connection may
+	// have at a time: far more than a launcher needs, and less than makes a loop in
+	// a program everybody's trouble.
+	maxChannels = 1024
+
+	// Limits on clients that have not yet shown the key:
+
 	// maxUnauthenticated connections shake hands at a time; more wait in the
 	// listener's queue.
 	maxUnauthenticated = 256
@@ -33,21 +38,32 @@ const (
 
 // Config is what a service needs besides a Runner.
 type Config struct {
-	// HostKey is the service's private key (OpenSSH PEM).
+	// HostKey is the service's private key (PEM, OpenSSH's or an older form).
 	HostKey []byte
-	// AuthorizedKey is the public key that opens it (an authorized_keys line).
-	AuthorizedKey []byte
+	// AuthorizedKeys are the public keys that open it (authorized_keys lines).
+	// Lines with options are left out: none of them is honoured, and some forbid.
+	AuthorizedKeys []byte
+	// Admit may still refuse a client that has an authorized key; the client is
+	// shown the error. Nil refuses nobody.
+	Admit func(key ssh.PublicKey) error
+	// Subsystems are those that the Runner knows.
+	Subsystems []string
+	// Peers returns the addresses of a host of the gang, to which clients may have
+	// ports forwarded besides localhost; none for any other host. Nil for no host.
+	Peers func(host string) []string
 	// Logger may be nil for none.
 	Logger *slog.Logger
 }
 
 // Server is the SSH service of one slot.
 type Server struct {
-	config    *ssh.ServerConfig
-	runner    Runner
-	logger    *slog.Logger
-	lobby     chan struct{} // a place for each connection that is not yet authenticated
-	keepAlive sshclient.Pace
+	config     *ssh.ServerConfig
+	runner     Runner
+	subsystems []string
+	peers      func(host string) []string
+	logger     *slog.Logger
+	lobby      chan struct{} // a place for each connection that is not yet authenticated
+	keepAlive  sshclient.Pace
 }
 
 // New makes a service that runs its commands by r.
@@ -56,32 +72,31 @@ func New(cfg Config, r Runner) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the SSH host key: %w", err)
 	}
-	client, _, _, _, err := ssh.ParseAuthorizedKey(cfg.AuthorizedKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading the SSH key that is authorized: %w", err)
-	}
 	logger := cfg.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	keys, err := parseAuthorizedKeys(cfg.AuthorizedKeys, logger)
+	if err != nil {
+		return nil, err
+	}
 	config := &ssh.ServerConfig{
 		Config:                  mpi.SSHAlgorithms(),
-		PublicKeyAuthAlgorithms: []string{client.Type()},
+		PublicKeyAuthAlgorithms: keys.algorithms(),
 		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			if !bytes.Equal(key.Marshal(), client.Marshal()) {
-				return nil, errors.New("not the gang's key")
-			}
-			return nil, nil
+			return nil, keys.admit(key, cfg.Admit)
 		},
 		ServerVersion: "SSH-2.0-Gangline",
 	}
 	config.AddHostKey(host)
 	return &Server{
-		config:    config,
-		runner:    r,
-		logger:    logger,
-		lobby:     make(chan struct{}, maxUnauthenticated),
-		keepAlive: sshclient.DefaultPace(),
+		config:     config,
+		runner:     r,
+		subsystems: cfg.Subsystems,
+		peers:      cfg.Peers,
+		logger:     logger,
+		lobby:      make(chan struct{}, maxUnauthenticated),
+		keepAlive:  sshclient.DefaultPace(),
 	}, nil
 }
 
@@ -140,14 +155,24 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	defer cancel()
 	work.Go(func() { ssh.DiscardRequests(requests) })
 	work.Go(func() { sshclient.KeepAlive(ctx, peer, s.keepAlive) })
+	places := make(chan struct{}, maxChannels)
+	kinds := map[string]func(context.Context, *slog.Logger, ssh.NewChannel){
+		"session": s.session, "direct-tcpip": s.forward,
+	}
 	for channel := range channels {
-		switch channel.ChannelType() {
-		case "session":
-			work.Go(func() { s.session(ctx, logger, channel) })
-		case "direct-tcpip":
-			work.Go(func() { forward(ctx, logger, channel) })
-		default:
+		serve, known := kinds[channel.ChannelType()]
+		if !known {
 			_ = channel.Reject(ssh.UnknownChannelType, "this service has sessions and direct-tcpip only")
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+			work.Go(func() {
+				defer func() { <-places }()
+				serve(ctx, logger, channel)
+			})
+		default:
+			_ = channel.Reject(ssh.ResourceShortage, fmt.Sprintf("this connection has %d sessions and ports open already", maxChannels))
 		}
 	}
 }

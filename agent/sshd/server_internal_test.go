@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,7 +30,7 @@ func serveTest(t *testing.T, r Runner, adjust func(*Server)) (addr string, keys 
 	t.Helper()
 	keys, err := mpi.DeriveKeys(bytes.Repeat([]byte{1}, mpi.MinSecret), t.Name())
 	require.NoError(t, err)
-	server, err := New(Config{HostKey: keys.HostPrivate, AuthorizedKey: keys.ClientPublic}, r)
+	server, err := New(Config{HostKey: keys.HostPrivate, AuthorizedKeys: keys.ClientPublic}, r)
 	require.NoError(t, err)
 	adjust(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,6 +43,19 @@ func serveTest(t *testing.T, r Runner, adjust func(*Server)) (addr string, keys 
 		assert.NoError(t, <-served)
 	})
 	return listener.Addr().String(), keys
+}
+
+// dialTest is another client than ours.
+func dialTest(t *testing.T, addr string, keys mpi.Keys) *ssh.Client {
+	t.Helper()
+	key, err := ssh.ParsePrivateKey(keys.ClientPrivate)
+	require.NoError(t, err)
+	client, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{
+		User: "anyone", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 func TestACommandEndsWhenItsPeerDiesWithoutAWord(t *testing.T) {
@@ -114,7 +129,7 @@ func TestSetEnv(t *testing.T) {
 	}{
 		"an ordinary variable":             {"LC_ALL", "C.UTF-8", true},
 		"a launcher's":                     {"OMPI_COMM_WORLD_RANK", "3", true},
-		"a device variable":                {"CUDA_VISIBLE_DEVICES", "0", true},
+		"the client's devices":             {"CUDA_VISIBLE_DEVICES", "0", false},
 		"an empty value":                   {"A", "", true},
 		"lines in a value":                 {"A", "b\nc", true},
 		"the loader's":                     {"LD_PRELOAD", "/tmp/x.so", false},
@@ -170,17 +185,83 @@ func TestLoopback(t *testing.T) {
 
 func TestForwardingOffTheNodeIsRefused(t *testing.T) {
 	addr, keys := serveTest(t, waiting{}, func(*Server) {})
-	key, err := ssh.ParsePrivateKey(keys.ClientPrivate)
-	require.NoError(t, err)
-	client, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{
-		User: "anyone", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
-	})
-	require.NoError(t, err)
-	defer client.Close()
-	_, err = client.Dial("tcp", "192.0.2.1:22")
-	assert.ErrorContains(t, err, "only ports of localhost")
+	client := dialTest(t, addr, keys)
+	_, err := client.Dial("tcp", "192.0.2.1:22")
+	assert.ErrorContains(t, err, "only ports of localhost and of the gang's hosts")
 	_, err = client.Listen("tcp", "127.0.0.1:0")
 	assert.Error(t, err, "no ports are opened for a client")
 	_, _, err = client.OpenChannel("x11", nil)
 	assert.Error(t, err)
+}
+
+func TestForwardingWithinTheGang(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer echo.Close()
+	go func() {
+		if conn, err := echo.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "hello")
+			conn.Close()
+		}
+	}()
+	addr, keys := serveTest(t, waiting{}, func(s *Server) {
+		s.peers = func(host string) []string {
+			return map[string][]string{"pi-1": {"127.0.0.1"}}[host]
+		}
+	})
+	client := dialTest(t, addr, keys)
+	conn, err := client.Dial("tcp", net.JoinHostPort("pi-1", strconv.Itoa(echo.Addr().(*net.TCPAddr).Port)))
+	require.NoError(t, err)
+	heard, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	assert.Equal(t, "hello", string(heard))
+	_, err = client.Dial("tcp", "pi-2:22")
+	assert.ErrorContains(t, err, "only ports of localhost and of the gang's hosts")
+}
+
+func TestAConnectionHasItsLimit(t *testing.T) {
+	addr, keys := serveTest(t, waiting{}, func(*Server) {})
+	client := dialTest(t, addr, keys)
+	for range maxChannels {
+		_, requests, err := client.OpenChannel("session", nil)
+		require.NoError(t, err)
+		go ssh.DiscardRequests(requests)
+	}
+	_, _, err := client.OpenChannel("session", nil)
+	assert.ErrorContains(t, err, "open already")
+	another := dialTest(t, addr, keys)
+	_, requests, err := another.OpenChannel("session", nil)
+	require.NoError(t, err, "it is one connection's alone")
+	go ssh.DiscardRequests(requests)
+}
+
+func TestAuthorizedKeys(t *testing.T) {
+	line := func(name string) string {
+		keys, err := mpi.DeriveKeys(bytes.Repeat([]byte{1}, mpi.MinSecret), name)
+		require.NoError(t, err)
+		return string(keys.ClientPublic)
+	}
+	logger := slog.New(slog.DiscardHandler)
+	tests := map[string]struct {
+		text string
+		keys int
+	}{
+		"one":                           {line("a"), 1},
+		"several, comments, blank ones": {"# ours\n" + line("a") + "\n  " + line("b"), 2},
+		"a line that cannot be read":    {"ssh-tuba AAAA\n" + line("a"), 1},
+		"a key with options":            {`command="true" ` + line("a") + line("b"), 1},
+		"none":                          {"# nobody\n", 0},
+	}
+	for sentence, test := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			keys, err := parseAuthorizedKeys([]byte(test.text), logger)
+			if test.keys == 0 {
+				assert.ErrorContains(t, err, "there is none")
+				return
+			}
+			require.NoError(t, err)
+			assert.Len(t, keys, test.keys)
+			assert.Equal(t, []string{ssh.KeyAlgoED25519}, keys.algorithms())
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"slices"
 
 	"golang.org/x/crypto/ssh"
 
@@ -22,12 +23,13 @@ const (
 // session is one channel of the type "session": a command as far as the client
 // has described it, and then the command that runs.
 type session struct {
-	runner  Runner
-	logger  *slog.Logger
-	channel ssh.Channel
-	command Command
-	resize  chan Size
-	signals chan string
+	runner     Runner
+	subsystems []string
+	logger     *slog.Logger
+	channel    ssh.Channel
+	command    Command
+	resize     chan Size
+	signals    chan string
 	// own tells that the client asked by our own request, and so understands
 	// our own answer.
 	own bool
@@ -42,7 +44,7 @@ func (s *Server) session(ctx context.Context, logger *slog.Logger, opened ssh.Ne
 		return
 	}
 	n := &session{
-		runner: s.runner, logger: logger, channel: channel,
+		runner: s.runner, subsystems: s.subsystems, logger: logger, channel: channel,
 		resize: make(chan Size, 1), signals: make(chan string, queuedSignals),
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -87,7 +89,7 @@ func (n *session) handle(request *ssh.Request) (ok, start bool) {
 	case "signal":
 		var m sshclient.Text
 		return n.read(request, &m) && n.signal(m.Value), false
-	case "shell", "exec", sshclient.RequestExec:
+	case "shell", "exec", "subsystem", sshclient.RequestExec:
 		ok := n.ended == nil && n.describe(request)
 		return ok, ok
 	}
@@ -104,9 +106,13 @@ func (n *session) describe(request *ssh.Request) bool {
 	if !n.read(request, &m) {
 		return false
 	}
-	if request.Type == "exec" {
+	switch request.Type {
+	case "exec":
 		n.command.Line = m.Value
 		return m.Value != ""
+	case "subsystem":
+		n.command.Subsystem = m.Value
+		return slices.Contains(n.subsystems, m.Value)
 	}
 	var exec sshclient.Exec
 	if err := json.Unmarshal([]byte(m.Value), &exec); err != nil || len(exec.Argv) == 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/agent"
 	"github.com/gangline/gangline/agent/launch"
+	"github.com/gangline/gangline/agent/mpirun"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -29,7 +31,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(launchCommand(), serveCommand(), versionCommand())
+	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), versionCommand())
 	return root
 }
 
@@ -103,6 +105,22 @@ find out by itself:
 	}
 	cmd.Flags().IntVar(&task, "task", -1, "the task's `number`; by default the workload manager's")
 	return cmd
+}
+
+func rankCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rank DIR",
+		Short: "Have one rank of a step started in its pod (what a workload manager runs for mpirun)",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			// Signals are the rank's to heed, so this command's context has none.
+			code, err := mpirun.RankMain(context.Background(), spool.Dir(args[0]), os.Environ())
+			if err == nil && code != 0 {
+				err = exit(code)
+			}
+			return err
+		},
+	}
 }
 
 func versionCommand() *cobra.Command {

@@ -1,5 +1,6 @@
 // Command gangline-agent is what an allocation runs: the launcher on its first
-// node and an agent in each of its tasks. Inside pods the same program is ssh.
+// node and an agent in each of its tasks. Inside pods the same program is ssh and
+// others (see package alias).
 package main
 
 import (
@@ -8,20 +9,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gangline/gangline/agent/alias"
 	"github.com/gangline/gangline/agent/sandbox"
-	"github.com/gangline/gangline/mpi/remoteshell"
 )
 
 func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init()
 	}
-	if filepath.Base(os.Args[0]) == "ssh" {
-		os.Exit(remoteshell.Main(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	if program := alias.Find(os.Args); program != nil {
+		os.Exit(program(context.Background(), os.Args))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()

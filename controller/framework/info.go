@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"iter"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -64,13 +65,24 @@ type PodSet struct {
 	// Requests are those of one pod.
 	Requests corev1.ResourceList
 	// Endpoints are the pods' host names with their subdomain, by Job and then
-	// by pod. They are known once the pod network has been identified.
-	Endpoints []string
+	// by pod. They are known once the pod network has been identified, and made
+	// one by one: a user may write any number of nodes.
+	Endpoints iter.Seq[string]
 }
 
 // Pod is the spec of the pods.
 func (p *PodSet) Pod() *corev1.PodSpec {
 	return &p.Job.Spec.Template.Spec
+}
+
+// IsStep tells whether the pods carry out a part of the TrainJob that is known:
+// then they are one Job, whatever number of Jobs the runtime says.
+func (p *PodSet) IsStep() bool {
+	switch p.Ancestor {
+	case v1alpha1.DatasetInitializer, v1alpha1.ModelInitializer, v1alpha1.AncestorTrainer:
+		return true
+	}
+	return false
 }
 
 // Container finds a container by name, nil if there is none.

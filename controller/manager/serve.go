@@ -14,6 +14,7 @@ import (
 	"github.com/gangline/gangline/controller/pipeline"
 	"github.com/gangline/gangline/controller/plugins"
 	"github.com/gangline/gangline/controller/plugins/trainjobstatus"
+	"github.com/gangline/gangline/controller/podcheck"
 	"github.com/gangline/gangline/controller/reconcile"
 	"github.com/gangline/gangline/controller/statusserver"
 	"github.com/gangline/gangline/controller/webhook"
@@ -44,10 +45,11 @@ func (p *process) serveWhen(ctx context.Context, ready <-chan struct{}) error {
 		return err
 	}
 	pipe := pipeline.New(plugins.All(p.pluginOptions())...)
-	if err := webhook.Setup(p.mgr, pipe); err != nil {
+	pods := podcheck.New(p.mgr.GetClient())
+	if err := webhook.Setup(p.mgr, pipe, pods); err != nil {
 		return fmt.Errorf("registering the webhooks: %w", err)
 	}
-	err := reconcile.SetupWithManager(p.mgr, reconcile.Options{Pipeline: pipe, Concurrency: p.concurrency()})
+	err := reconcile.SetupWithManager(p.mgr, reconcile.Options{Pipeline: pipe, Pods: pods, Concurrency: p.concurrency()})
 	if err != nil {
 		return fmt.Errorf("registering the controllers: %w", err)
 	}

@@ -106,7 +106,7 @@ func onWrites(resource string) []admissionv1.RuleWithOperations {
 // whatIsDefaulted leaves out TrainJobs without patches, since the times of patches
 // are all that the webhook sets: most TrainJobs need not wait for it.
 func whatIsDefaulted() []admissionv1.MatchCondition {
-	return []admissionv1.MatchCondition{{Name: "has-runtime-patches", Expression: "has(object.spec.runtimePatches)"}}
+	return []admissionv1.MatchCondition{{Name: "has-runtime-patches", Expression: "has(object.spec) && has(object.spec.runtimePatches)"}}
 }
 
 // unlessSwitchedOff leaves out runtimes whose label says so.

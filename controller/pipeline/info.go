@@ -83,9 +83,9 @@ func podSet(job *jobsetv1alpha2.ReplicatedJob, info *framework.Info) framework.P
 		Ancestor: ancestor(job),
 		Count:    ptr.Deref(job.Template.Spec.Parallelism, 1),
 		Job:      &job.Template,
-		Replicas: job.Replicas,
+		Replicas: max(job.Replicas, 1), // the CRD's default; a runtime from a file may lack it
 	}
-	if p.Replicas == 0 { // the CRD's default; a runtime from a file may lack it
+	if p.IsStep() {
 		p.Replicas = 1
 	}
 	trains := p.Ancestor == v1alpha1.AncestorTrainer && info.MLPolicy != nil

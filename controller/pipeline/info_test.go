@@ -73,6 +73,26 @@ func TestPodSetsFollowTheTemplate(t *testing.T) {
 	assert.Zero(t, info.PodSet("node").Requests.Cpu().Value(), "only requests count, not limits")
 }
 
+// Otherwise the hostfile would name pods of Jobs that the JobSet does not have.
+func TestAStepIsOneJob(t *testing.T) {
+	info, _ := trainertest.Info(t, job, `
+spec:
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        replicas: 3
+        template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}}
+      - {name: helper, replicas: 3}
+      - {name: none, replicas: 0}
+`)
+	var replicas []int32
+	for _, p := range info.PodSets {
+		replicas = append(replicas, p.Replicas)
+	}
+	assert.Equal(t, []int32{1, 3, 1}, replicas)
+}
+
 func TestTheKEPsConventions(t *testing.T) {
 	info, _ := trainertest.Info(t, job+`
   trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: "5"}}}

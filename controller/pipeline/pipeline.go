@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -50,27 +51,30 @@ func (p *Pipeline) Validate(ctx context.Context, in Input, old *v1alpha1.TrainJo
 	if len(errs) > 0 {
 		return warnings, errs
 	}
-	if err := p.dryBuild(ctx, in); err != nil {
+	if _, err := p.Objects(ctx, in); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec"), in.TrainJob.Name, err.Error()))
 	}
 	return warnings, errs
 }
 
-// dryBuild builds everything but what is made once, such as keys.
-func (p *Pipeline) dryBuild(ctx context.Context, in Input) error {
+// Objects builds everything but what is made once, such as keys.
+func (p *Pipeline) Objects(ctx context.Context, in Input) ([]client.Object, error) {
 	components, err := p.Build(ctx, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var objects []client.Object
 	for _, c := range components {
 		if c.Policy == framework.Once {
 			continue
 		}
-		if _, err := c.Object(); err != nil {
-			return err
+		object, err := c.Object()
+		if err != nil {
+			return nil, err
 		}
+		objects = append(objects, object)
 	}
-	return nil
+	return objects, nil
 }
 
 // Build runs the Build phase.

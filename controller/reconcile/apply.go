@@ -60,7 +60,7 @@ func (a *applier) apply(ctx context.Context, trainJob types.NamespacedName, obje
 	if err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
-	name := wanted.GetKind() + "/" + wanted.GetName()
+	name := wanted.GroupVersionKind().GroupKind().String() + "/" + wanted.GetName()
 	now := applied{content: sha256.Sum256(text)}
 	if existing != nil {
 		now.uid, now.revision = existing.GetUID(), revision(existing)

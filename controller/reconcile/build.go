@@ -22,8 +22,8 @@ const collectionWait = time.Second
 
 // build makes the components and writes those that need it, in their order.
 func (r *Reconciler) build(ctx context.Context, s *state) error {
-	if s.jobSet != nil && !metav1.IsControlledBy(s.jobSet, s.trainJob) {
-		return r.foreign(s, s.jobSet)
+	if s.jobSet != nil && !s.ownsJobSet() {
+		return r.unlessLeftover(s, notOurs(s.jobSet, r.describe(s.jobSet), s.trainJob))
 	}
 	in, err := r.snapshots.input(ctx, s.trainJob)
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *Reconciler) write(ctx context.Context, s *state, c framework.Component)
 	}
 	switch {
 	case existing != nil && !metav1.IsControlledBy(existing, s.trainJob):
-		return notOurs(existing, c, s.trainJob)
+		return notOurs(existing, r.describe(c.Kind), s.trainJob)
 	case c.Policy == framework.Once && existing != nil:
 		return nil
 	case c.Policy == framework.UntilStarted && existing != nil && s.started():
@@ -65,14 +65,27 @@ func (r *Reconciler) write(ctx context.Context, s *state, c framework.Component)
 		err = r.applier.apply(ctx, client.ObjectKeyFromObject(s.trainJob), object, existing)
 	}
 	if err == nil {
+		r.warnOfPods(ctx, s, object, existing)
 		return nil
 	}
 	if _, isJobSet := c.Kind.(*jobsetv1alpha2.JobSet); isJobSet && s.stuck(err) {
 		// What JobSet does not let be changed can be made anew: nothing of it runs.
-		log.FromContext(ctx).Info("making the suspended JobSet anew, since it does not take the change", "error", err.Error())
+		log.FromContext(ctx).Info("making the suspended JobSet anew, since it does not take the change", "error", short(err))
 		return r.deleteJobSet(ctx, s.jobSet)
 	}
 	return fmt.Errorf("writing %s: %w", r.describe(c.Kind), err)
+}
+
+// warnOfPods tells of a new JobSet that no pod can be made of, which otherwise
+// only the Events of its Jobs would say.
+func (r *Reconciler) warnOfPods(ctx context.Context, s *state, object client.Object, existing metav1.Object) {
+	jobSet, ok := object.(*jobsetv1alpha2.JobSet)
+	if !ok || existing != nil {
+		return
+	}
+	if problems := r.pods.Problems(ctx, jobSet.Namespace, &jobSet.Spec); len(problems) > 0 {
+		r.reportPods(s.trainJob, problems)
+	}
 }
 
 // started tells whether the JobSet may run, or has.
@@ -129,11 +142,6 @@ func (r *Reconciler) describe(object client.Object) string {
 	return kind.Kind + " " + object.GetName()
 }
 
-// foreign is the error of a JobSet of the TrainJob's name that is not its own.
-func (r *Reconciler) foreign(s *state, jobSet *jobsetv1alpha2.JobSet) error {
-	return r.unlessLeftover(s, notOurs(jobSet, framework.Component{Kind: jobSet}, s.trainJob))
-}
-
 // unlessLeftover turns the error of an object that the garbage collector is
 // about to remove into another look.
 func (r *Reconciler) unlessLeftover(s *state, err error) error {
@@ -154,11 +162,12 @@ func (e *notOursError) Error() string {
 	return e.object + " exists and is not this TrainJob's: delete it, or give the TrainJob another name"
 }
 
-// notOurs is the error of an object that stands where a component should.
-func notOurs(object metav1.Object, c framework.Component, trainJob *v1alpha1.TrainJob) error {
+// notOurs is the error of an object, described by its kind and name, that stands
+// where a component should.
+func notOurs(object metav1.Object, described string, trainJob *v1alpha1.TrainJob) error {
 	owner := metav1.GetControllerOf(object)
 	return &notOursError{
-		object: fmt.Sprintf("%T %s", c.Kind, object.GetName()),
+		object: described,
 		leftover: owner != nil && owner.Kind == v1alpha1.TrainJobKind &&
 			owner.Name == trainJob.Name && owner.UID != trainJob.UID,
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
@@ -97,7 +98,7 @@ func newCluster(t *testing.T, s *scene) *cluster {
 	c.r = &Reconciler{
 		client: c.client, pipeline: pipeline.New(keys{}, jobset.New(c.client)),
 		snapshots: newSnapshots(c.client, c.client), applier: newApplier(c.client),
-		events: c.events, clock: c.clock,
+		events: c.events, clock: c.clock, pods: noBadImage{},
 	}
 	return c
 }
@@ -139,6 +140,12 @@ func (c *cluster) count() interceptor.Funcs {
 				return err
 			}
 			return w.Apply(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := c.note("patch", kind(o), o.GetName()); err != nil {
+				return err
+			}
+			return w.Patch(ctx, o, p, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			if err := c.note("patch "+sub, kind(o), o.GetName()); err != nil {
@@ -212,6 +219,65 @@ func TestWhatIsDeletedIsMadeAgain(t *testing.T) {
 	} {
 		require.NoError(t, c.client.Delete(t.Context(), object))
 		assert.Equal(t, []string{want}, c.mustLook())
+	}
+}
+
+// end completes the JobSet and deletes it, as ttlSecondsAfterFinished does, and
+// returns it as its deletion shows it.
+func (c *cluster) end() *jobsetv1alpha2.JobSet {
+	c.t.Helper()
+	js := c.jobSet()
+	js.Status.Conditions = []metav1.Condition{{
+		Type: string(jobsetv1alpha2.JobSetCompleted), Status: metav1.ConditionTrue, Reason: "AllJobsCompleted",
+		LastTransitionTime: metav1.NewTime(now),
+	}}
+	require.NoError(c.t, c.client.Status().Update(c.t.Context(), js))
+	require.NoError(c.t, c.client.Delete(c.t.Context(), js))
+	return js
+}
+
+func TestWhatHasEndedAndIsGoneIsNotMadeAgain(t *testing.T) {
+	c := newCluster(t, newScene())
+	c.mustLook()
+	before := &v1alpha1.TrainJob{}
+	require.NoError(t, c.client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, before))
+	require.True(t, components(&c.r.endings).Delete(event.DeleteEvent{Object: c.end()}))
+
+	assert.Equal(t, []string{"patch status TrainJob train"}, c.mustLook(), "the JobSet's end, which was not seen in time")
+	after := &v1alpha1.TrainJob{}
+	require.NoError(t, c.client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, after))
+	assert.Equal(t, []string{"Complete=True AllJobsCompleted: "}, said(after.Status.Conditions))
+
+	// A cache may still have the TrainJob as it was.
+	after.Status = before.Status
+	require.NoError(t, c.client.Status().Update(t.Context(), after))
+	assert.Equal(t, []string{"patch status TrainJob train"}, c.mustLook())
+	assert.Nil(t, c.jobSet())
+
+	assert.Empty(t, c.mustLook())
+	assert.Empty(t, c.r.endings.last, "known everywhere, so it is forgotten")
+}
+
+func TestWhichDeletedJobSetsAreRemembered(t *testing.T) {
+	completed := metav1.Condition{Type: string(jobsetv1alpha2.JobSetCompleted), Status: metav1.ConditionTrue}
+	cases := map[string]struct {
+		jobSet func(*scene) *jobsetv1alpha2.JobSet
+		want   int
+	}{
+		"one that has completed": {func(s *scene) *jobsetv1alpha2.JobSet { return s.withJobSet(completed) }, 1},
+		"one that was running":   {func(s *scene) *jobsetv1alpha2.JobSet { return s.withJobSet() }, 0},
+		"one of no TrainJob's": {func(s *scene) *jobsetv1alpha2.JobSet {
+			js := s.withJobSet(completed)
+			js.OwnerReferences = nil
+			return js
+		}, 0},
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			var e endings
+			e.note(tt.jobSet(newScene()))
+			assert.Len(t, e.last, tt.want)
+		})
 	}
 }
 
@@ -290,6 +356,54 @@ func TestASuspendedJobSetThatRefusesAChangeIsMadeAnew(t *testing.T) {
 	})
 }
 
+func TestASuspensionReachesAJobSetThatTakesNothingElse(t *testing.T) {
+	cases := map[string]string{
+		"the JobSet refuses the rest of the change": "JobSet",
+		"another component cannot be written":       "ConfigMap",
+	}
+	for name, kind := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, newScene())
+			c.mustLook()
+			c.r.applier = newApplier(c.client) // so that everything is applied
+			c.change(func(tj *v1alpha1.TrainJob) { tj.Spec.Suspend = ptr.To(true) })
+			c.refuse = func(verb string, of schema.GroupVersionKind) error {
+				if verb == "apply" && of.Kind == kind {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "train", fmt.Errorf("refused"))
+				}
+				return nil
+			}
+			writes, _, err := c.look()
+			require.ErrorContains(t, err, "refused")
+			assert.Contains(t, writes, "patch JobSet train")
+			assert.True(t, *c.jobSet().Spec.Suspend)
+			assert.Len(t, c.events.Events, 1)
+
+			writes, _, _ = c.look()
+			assert.NotContains(t, writes, "patch JobSet train", "once is enough")
+		})
+	}
+}
+
+func TestASnapshotOfAnEarlierTrainJobIsWaitedFor(t *testing.T) {
+	c := newCluster(t, newScene())
+	c.mustLook()
+	require.NoError(t, c.client.Delete(t.Context(), c.jobSet()))
+	old := &v1alpha1.TrainJob{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team"}}
+	require.NoError(t, c.client.Delete(t.Context(), old))
+	again := newScene().trainJob
+	again.UID = "2"
+	again.Spec.RuntimeRef.Name = "another"
+	require.NoError(t, c.client.Create(t.Context(), again))
+
+	// The end of the first TrainJob has not been looked at, so its runtime is
+	// still remembered.
+	writes, result, err := c.look()
+	require.NoError(t, err)
+	assert.Empty(t, writes)
+	assert.Equal(t, collectionWait, result.RequeueAfter)
+}
+
 func TestAJobSetOfTheSameName(t *testing.T) {
 	t.Run("that is somebody else's is left alone, and the user is told", func(t *testing.T) {
 		s := newScene()
@@ -298,7 +412,15 @@ func TestAJobSetOfTheSameName(t *testing.T) {
 		writes, _, err := c.look()
 		require.ErrorContains(t, err, "exists and is not this TrainJob's")
 		assert.Empty(t, writes)
-		assert.Contains(t, <-c.events.Events, "JobSet train exists and is not this TrainJob's: delete it")
+		assert.Contains(t, <-c.events.Events, "failed: JobSet train exists and is not this TrainJob's: delete it")
+	})
+	t.Run("that is somebody else's outlives the deadline", func(t *testing.T) {
+		s := newScene()
+		s.trainJob.Spec.ActiveDeadlineSeconds = 60
+		s.withJobSet().OwnerReferences = nil
+		c := newCluster(t, s)
+		assert.Equal(t, []string{"patch status TrainJob train"}, c.mustLook())
+		assert.NotNil(t, c.jobSet())
 	})
 	t.Run("that an earlier TrainJob has left is waited for", func(t *testing.T) {
 		s := newScene()
@@ -346,4 +468,25 @@ func TestAMissingRuntimeIsToldAndTriedAgain(t *testing.T) {
 	require.Error(t, err)
 	assert.Empty(t, writes, "no condition: the runtime may yet come")
 	assert.Contains(t, <-c.events.Events, `"absent" not found`)
+}
+
+// noBadImage is an API server that takes no pod with the image "bad".
+type noBadImage struct{}
+
+func (noBadImage) Problems(_ context.Context, _ string, spec *jobsetv1alpha2.JobSetSpec) []string {
+	if spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Image == "bad" {
+		return []string{"the pods of job node: bad image", "and more"}
+	}
+	return nil
+}
+
+func TestPodsThatCannotBeMadeAreToldOfOnce(t *testing.T) {
+	s := newScene()
+	s.trainJob.Spec.Trainer = &v1alpha1.Trainer{Image: ptr.To("bad")}
+	c := newCluster(t, s)
+	c.mustLook()
+	require.NotNil(t, c.jobSet(), "JobSet takes it")
+	assert.Contains(t, <-c.events.Events, "Warning InvalidPodTemplate It will not start: the pods of job node: bad image; and more")
+	c.mustLook()
+	assert.Empty(t, c.events.Events)
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -63,13 +64,17 @@ func decideSuspended(s *state, now time.Time) {
 	}
 }
 
-// decideFromJobSet takes over what the JobSet says, times too. A JobSet that is
-// not this TrainJob's says nothing.
+// decideFromJobSet takes over what the JobSet says, times too, or has said last of
+// all. A JobSet that is not this TrainJob's says nothing.
 func decideFromJobSet(s *state, p *pipeline.Pipeline) {
-	if s.jobSet == nil || !metav1.IsControlledBy(s.jobSet, s.trainJob) {
+	jobSet := s.jobSet
+	if jobSet == nil {
+		jobSet = s.gone
+	}
+	if jobSet == nil || !metav1.IsControlledBy(jobSet, s.trainJob) {
 		return
 	}
-	observed := p.Status(s.trainJob, s.jobSet)
+	observed := p.Status(s.trainJob, jobSet)
 	if !s.finished() {
 		for _, c := range observed.Conditions {
 			meta.SetStatusCondition(&s.status.Conditions, c)
@@ -81,7 +86,10 @@ func decideFromJobSet(s *state, p *pipeline.Pipeline) {
 // decideDeadline fails a TrainJob that has been active for too long: since its
 // creation, or since it was resumed.
 func decideDeadline(s *state, now time.Time) {
-	limit := time.Duration(s.trainJob.Spec.ActiveDeadlineSeconds) * time.Second
+	// As many seconds as a Duration holds are some 292 years; more would overflow
+	// into the past.
+	const most = int64(math.MaxInt64 / time.Second)
+	limit := time.Duration(min(s.trainJob.Spec.ActiveDeadlineSeconds, most)) * time.Second
 	if limit == 0 || s.finished() || s.suspended() {
 		return
 	}

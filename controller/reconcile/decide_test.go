@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -125,6 +126,10 @@ func TestConditions(t *testing.T) {
 		"a deadline to come is waited for": {
 			given: func(s *scene) { s.trainJob.Spec.ActiveDeadlineSeconds = 3610 },
 			want:  []string{}, again: 10 * time.Second,
+		},
+		"a deadline of more seconds than a duration holds is not in the past": {
+			given: func(s *scene) { s.trainJob.Spec.ActiveDeadlineSeconds = math.MaxInt64 },
+			want:  []string{}, again: math.MaxInt64/time.Second*time.Second - time.Hour,
 		},
 		"a deadline that has passed fails it": {
 			given: func(s *scene) { s.trainJob.Spec.ActiveDeadlineSeconds = 3600 },

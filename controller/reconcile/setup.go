@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,15 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
 	"github.com/gangline/gangline/controller/framework"
 	"github.com/gangline/gangline/controller/pipeline"
 )
 
+// PodChecker tells what the API server will have against a JobSet's pods.
+type PodChecker interface {
+	Problems(ctx context.Context, namespace string, spec *jobsetv1alpha2.JobSetSpec) []string
+}
+
 // Options are what the controllers need besides a manager.
 type Options struct {
 	Pipeline *pipeline.Pipeline
+	// Pods tells what the API server will have against a JobSet's pods.
+	Pods PodChecker
 	// Concurrency is how many objects of a kind are reconciled at once, by
 	// "Kind.group"; 1 for a kind that is not named.
 	Concurrency map[string]int
@@ -35,6 +44,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{
 		client:    mgr.GetClient(),
 		pipeline:  o.Pipeline,
+		pods:      o.Pods,
 		snapshots: newSnapshots(mgr.GetClient(), mgr.GetAPIReader()),
 		applier:   newApplier(mgr.GetClient()),
 		events:    mgr.GetEventRecorder(reportingController),
@@ -56,7 +66,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 			}
 			owned[kind] = true
 		}
-		if err := watch(mgr, b, w, kind); err != nil {
+		if err := watch(mgr, b, w, kind, components(&r.endings)); err != nil {
 			return err
 		}
 	}
@@ -66,7 +76,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return setupFinalizers(mgr, o)
 }
 
-func watch(mgr ctrl.Manager, b *builder.Builder, w framework.Watch, kind schema.GroupVersionKind) error {
+func watch(mgr ctrl.Manager, b *builder.Builder, w framework.Watch, kind schema.GroupVersionKind, owned predicate.Predicate) error {
 	if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err != nil {
 		if w.Optional && meta.IsNoMatchError(err) {
 			mgr.GetLogger().Info("not watching a kind that the API server does not know; restart after installing it", "kind", kind.String())
@@ -79,7 +89,7 @@ func watch(mgr ctrl.Manager, b *builder.Builder, w framework.Watch, kind schema.
 		return nil
 	}
 	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.TrainJob{}, handler.OnlyControllerOwner())
-	b.Watches(w.Object, owner, builder.WithPredicates(notOurOwnCreation()))
+	b.Watches(w.Object, unhurried{owner}, builder.WithPredicates(owned))
 	return nil
 }
 
@@ -91,8 +101,18 @@ func asksForMore() predicate.Predicate {
 	)
 }
 
-// notOurOwnCreation leaves out that a component has appeared: whoever made it
-// knows.
-func notOurOwnCreation() predicate.Predicate {
-	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+// components leaves out that a component has appeared: whoever made it knows. A
+// JobSet that appears with a status is another matter: a watch that was
+// interrupted shows it for the first time, and what has become of it meanwhile.
+func components(e *endings) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event event.CreateEvent) bool {
+			jobSet, ok := event.Object.(*jobsetv1alpha2.JobSet)
+			return ok && (len(jobSet.Status.Conditions) > 0 || len(jobSet.Status.ReplicatedJobsStatus) > 0)
+		},
+		DeleteFunc: func(event event.DeleteEvent) bool {
+			e.note(event.Object)
+			return true
+		},
+	}
 }

@@ -69,6 +69,9 @@ func (n *snapshots) runtime(ctx context.Context, trainJob *v1alpha1.TrainJob) (c
 		return n.take(ctx, trainJob)
 	case err != nil:
 		return nil, fmt.Errorf("looking for the runtime's snapshot: %w", err)
+	case !metav1.IsControlledBy(there, trainJob):
+		// What is remembered under this name is an earlier TrainJob's too.
+		return nil, notOurs(there, "ConfigMap "+there.Name, trainJob)
 	}
 	if known, ok := n.recall(trainJob); ok && known.uid == there.UID && known.version == there.ResourceVersion {
 		return known.runtime, nil
@@ -79,7 +82,9 @@ func (n *snapshots) runtime(ctx context.Context, trainJob *v1alpha1.TrainJob) (c
 // take makes the snapshot from the runtime as it is now. If one turns out to
 // exist, that counts.
 func (n *snapshots) take(ctx context.Context, trainJob *v1alpha1.TrainJob) (client.Object, error) {
-	runtime, err := n.loader.Runtime(ctx, trainJob)
+	// Not from the cache, which may lag behind a runtime that was changed in the
+	// same kubectl apply: the TrainJob would keep the old one for ever.
+	runtime, err := runtimes.Loader{Reader: n.live}.Runtime(ctx, trainJob)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +114,7 @@ func (n *snapshots) read(ctx context.Context, trainJob *v1alpha1.TrainJob) (clie
 		return nil, fmt.Errorf("reading the runtime's snapshot: %w", err)
 	}
 	if !metav1.IsControlledBy(configMap, trainJob) {
-		return nil, notOurs(configMap, framework.Component{Kind: configMap}, trainJob)
+		return nil, notOurs(configMap, "ConfigMap "+configMap.Name, trainJob)
 	}
 	runtime, err := runtimes.DecodeSnapshot(trainJob, configMap)
 	if err != nil {

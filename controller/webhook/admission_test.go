@@ -41,6 +41,7 @@ func TestThroughTheAPIServer(t *testing.T) {
 func (w *world) refusals(t *testing.T) {
 	w.create(t, runtimeText("ClusterTrainingRuntime", "torch", "{torch: {}}", ""))
 	w.create(t, runtimeText("ClusterTrainingRuntime", "flux", "{flux: {}}", ""))
+	w.create(t, runtimeText("ClusterTrainingRuntime", "mpi", "{mpi: {}}", ""))
 	const denied = `admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: `
 	cases := map[string]struct{ spec, text string }{
 		"no such ClusterTrainingRuntime": {
@@ -75,6 +76,10 @@ func (w *world) refusals(t *testing.T) {
 			`{runtimeRef: {name: flux}, trainer: {numNodes: 1, env: [{name: FLUX_NETWORK_DEVICE, value: "eth0; reboot"}]}}`,
 			`spec: Invalid value: "job": plugin Flux: FLUX_NETWORK_DEVICE is "eth0; reboot"`,
 		},
+		"more nodes than a hostfile lists": {
+			`{runtimeRef: {name: mpi}, trainer: {numNodes: 100000}}`,
+			`spec: Invalid value: "job": plugin MPI: the hostfile of so many nodes does not fit into a ConfigMap`,
+		},
 		"a manager without a path": {
 			`{runtimeRef: {name: torch}, runtimePatches: [{manager: kueue.k8s.io/}]}`,
 			`spec.runtimePatches.manager: Invalid value: "kueue.k8s.io/": `,
@@ -87,17 +92,24 @@ func (w *world) refusals(t *testing.T) {
 			assert.Contains(t, text, c.text)
 		})
 	}
+	t.Run("a TrainJob without a spec, which the CRD lets through", func(t *testing.T) {
+		job := parse(t, trainJob("job", "{}"))
+		delete(job.Object, "spec")
+		assert.Contains(t, refused(t, w.Create(t.Context(), job)),
+			denied+`spec.RuntimeRef: Invalid value: {}: ClusterTrainingRuntime.trainer.kubeflow.org "" not found: `)
+	})
 }
 
 func (w *world) admissions(t *testing.T) {
 	w.create(t, runtimeText("TrainingRuntime", "torch", "{numNodes: 2, torch: {}}", ""))
 	patch := `{manager: a.io/b, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: %s}}}}]}}}}`
 	cases := map[string]string{
-		"nothing but a runtimeRef":       `{runtimeRef: {name: torch, kind: TrainingRuntime}}`,
-		"a trainer that says all":        `{runtimeRef: {name: torch, kind: TrainingRuntime}, trainer: {image: a, command: [b], args: [c], env: [{name: D}], numNodes: 3, numProcPerNode: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}}`,
-		"a patch of what Kueue patches":  `{runtimeRef: {name: torch, kind: TrainingRuntime}, runtimePatches: [` + fmt.Sprintf(patch, `{nodeSelector: {a: b}, tolerations: [{key: a, operator: Exists}], schedulingGates: [{name: a}]}`) + `]}`,
-		"a patch of another's container": `{runtimeRef: {name: torch, kind: TrainingRuntime}, runtimePatches: [` + fmt.Sprintf(patch, `{containers: [{name: sidecar, env: [{name: A}]}]}`) + `]}`,
-		"managed by another controller":  `{runtimeRef: {name: torch, kind: TrainingRuntime}, managedBy: kueue.x-k8s.io/multikueue}`,
+		"nothing but a runtimeRef":        `{runtimeRef: {name: torch, kind: TrainingRuntime}}`,
+		"a trainer that says all":         `{runtimeRef: {name: torch, kind: TrainingRuntime}, trainer: {image: a, command: [b], args: [c], env: [{name: D}], numNodes: 3, numProcPerNode: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}}`,
+		"a patch of what Kueue patches":   `{runtimeRef: {name: torch, kind: TrainingRuntime}, runtimePatches: [` + fmt.Sprintf(patch, `{nodeSelector: {a: b}, tolerations: [{key: a, operator: Exists}], schedulingGates: [{name: a}]}`) + `]}`,
+		"a patch of another's container":  `{runtimeRef: {name: torch, kind: TrainingRuntime}, runtimePatches: [` + fmt.Sprintf(patch, `{containers: [{name: sidecar, env: [{name: A}]}]}`) + `]}`,
+		"as many nodes as a Job has pods": `{runtimeRef: {name: torch, kind: TrainingRuntime}, trainer: {numNodes: 100000}}`,
+		"managed by another controller":   `{runtimeRef: {name: torch, kind: TrainingRuntime}, managedBy: kueue.x-k8s.io/multikueue}`,
 	}
 	for name, spec := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +199,9 @@ func (w *world) kepExamples(t *testing.T) {
 			w.warnings.take()
 			job.SetNamespace(team)
 			require.NoError(t, w.Create(t.Context(), job))
-			assert.Empty(t, w.warnings.take())
+			for _, warning := range w.warnings.take() { // the KEP requests GPUs without a limit
+				assert.Contains(t, warning, "Limit must be set for non overcommitable resources")
+			}
 
 			stored := &v1alpha1.TrainJob{}
 			require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(job), stored))

@@ -36,6 +36,7 @@ import (
 	"github.com/gangline/gangline/controller/manager"
 	"github.com/gangline/gangline/controller/pipeline"
 	"github.com/gangline/gangline/controller/plugins"
+	"github.com/gangline/gangline/controller/podcheck"
 	"github.com/gangline/gangline/controller/webhook"
 	"github.com/gangline/gangline/test/harness"
 )
@@ -120,7 +121,7 @@ func serveWebhooks(t *testing.T, config *rest.Config) (url string, authority []b
 		}),
 	})
 	require.NoError(t, err)
-	require.NoError(t, webhook.Setup(mgr, pipeline.New(plugins.All(plugins.Options{Reader: mgr.GetClient()})...)))
+	require.NoError(t, webhook.Setup(mgr, pipeline.New(plugins.All(plugins.Options{Reader: mgr.GetClient()})...), podcheck.New(mgr.GetClient())))
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -20,7 +20,7 @@ var _ client.Reader = (*freshReader)(nil)
 // the kind.
 func (r *freshReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	missing := r.cache.Get(ctx, key, object, options...)
-	if !apierrors.IsNotFound(missing) {
+	if !apierrors.IsNotFound(missing) || key.Name == "" { // the server cannot be asked for no name
 		return missing
 	}
 	if err := r.live.Get(ctx, key, object, options...); !apierrors.IsNotFound(err) {

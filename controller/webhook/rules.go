@@ -87,7 +87,8 @@ func doubtsOfContainers(info *framework.Info) admission.Warnings {
 		if _, checked := p.Job.Labels[v1alpha1.LabelAncestor]; checked || !known {
 			continue
 		}
-		if !slices.ContainsFunc(required, func(name string) bool { return p.Container(name) != nil }) {
+		trains := p.Ancestor == v1alpha1.AncestorTrainer && p.TrainingContainer() != nil
+		if !trains && !slices.ContainsFunc(required, func(name string) bool { return p.Container(name) != nil }) {
 			warnings = append(warnings, fmt.Sprintf("%s: no container is called %s, so what a TrainJob says of the %s reaches none",
 				replicatedJobs().Key(p.Name), strings.Join(required, " or "), p.Ancestor))
 		}
@@ -105,7 +106,7 @@ func doubtsOfMPI(info *framework.Info) admission.Warnings {
 	case launcher == nil:
 		warnings = append(warnings, fmt.Sprintf("%s: none is called %s, so no pod gets the hostfile of spec.mlPolicy.mpi",
 			replicatedJobs(), v1alpha1.JobLauncher))
-	case launcher.Count > 1 && launcher.Ancestor == v1alpha1.AncestorTrainer:
+	case launcher.Count > 1 && launcher.Ancestor == v1alpha1.AncestorTrainer && launcher.Container(v1alpha1.ContainerNode) != nil:
 		warnings = append(warnings, fmt.Sprintf("spec.mlPolicy.numNodes: starts %d launchers, since %s is the trainer; say 1 here, and the number of nodes as the parallelism of %s or in TrainJobs",
 			launcher.Count, v1alpha1.JobLauncher, v1alpha1.JobNode))
 	}

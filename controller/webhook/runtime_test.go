@@ -115,7 +115,7 @@ spec:
           spec: {template: {spec: {containers: [{name: trainer}]}}}
 `,
 		},
-		"one with a labelled pod template whose container is called otherwise works, but not as it seems": {
+		"one with a labelled pod template and a container of any name, as in the KEP": {
 			runtime: header + `
 spec:
   template:
@@ -129,8 +129,6 @@ spec:
               metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
               spec: {containers: [{name: pytorch}]}
 `,
-			warnings: []string{`spec.template.spec.replicatedJobs[node]: no container is called node or trainer, ` +
-				`so what a TrainJob says of the trainer reaches none`},
 		},
 		"one with two trainers": {
 			runtime: header + `

@@ -22,7 +22,7 @@ const PathMutateTrainJob = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
 //
 // They read runtimes and the metadata of namespaces through the manager's cache,
 // and ConfigMaps, one by name, from the API server.
-func Setup(mgr ctrl.Manager, p *pipeline.Pipeline) error {
+func Setup(mgr ctrl.Manager, p *pipeline.Pipeline, pods PodChecker) error {
 	mgr.GetWebhookServer().Register(PathMutateTrainJob, &admission.Webhook{
 		Handler: &patchTimer{decoder: admission.NewDecoder(mgr.GetScheme()), clock: clock.RealClock{}},
 	})
@@ -30,6 +30,7 @@ func Setup(mgr ctrl.Manager, p *pipeline.Pipeline) error {
 		loader:   runtimes.Loader{Reader: &freshReader{cache: mgr.GetClient(), live: mgr.GetAPIReader()}},
 		live:     mgr.GetAPIReader(),
 		pipeline: p,
+		pods:     pods,
 	}
 	if err := validate(mgr, &v1alpha1.TrainJob{}, trainJobs); err != nil {
 		return err

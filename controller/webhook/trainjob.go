@@ -26,6 +26,7 @@ type trainJobValidator struct {
 	loader   runtimes.Loader
 	live     client.Reader // not cached: the cache has only the metadata of ConfigMaps
 	pipeline *pipeline.Pipeline
+	pods     PodChecker
 }
 
 var _ admission.Validator[*v1alpha1.TrainJob] = (*trainJobValidator)(nil)
@@ -36,7 +37,17 @@ func (v *trainJobValidator) ValidateCreate(ctx context.Context, trainJob *v1alph
 	if err != nil {
 		return nil, refusal(trainJob, err)
 	}
-	return v.validate(ctx, runtime, nil, trainJob)
+	warnings, err := v.validate(ctx, runtime, nil, trainJob)
+	if err == nil {
+		return warnings, nil
+	}
+	// The cache may not have heard yet of a runtime that was changed just now,
+	// perhaps in the same kubectl apply.
+	fresh, freshErr := runtimes.Loader{Reader: v.live}.Runtime(ctx, trainJob)
+	if freshErr != nil || fresh.GetResourceVersion() == runtime.GetResourceVersion() {
+		return warnings, err
+	}
+	return v.validate(ctx, fresh, nil, trainJob)
 }
 
 // ValidateUpdate asks the pipeline whether the changed TrainJob can be built.
@@ -108,6 +119,9 @@ func (v *trainJobValidator) validate(ctx context.Context, runtime client.Object,
 		_, known := v.pipeline.Validate(ctx, in, old)
 		more, errs = forgive(errs, known)
 		warnings = append(warnings, more...)
+	}
+	if len(errs) == 0 && (old == nil || asksForMore(old, changed)) {
+		warnings = append(warnings, v.podWarnings(ctx, in)...)
 	}
 	return warnings, denial(errs)
 }

@@ -33,7 +33,8 @@ type commandLine struct {
 	timeout   time.Duration // ConnectTimeout; 0 if not given
 	setEnv    []string      // SetEnv: NAME=value
 	sendEnv   []string      // SendEnv: patterns of names
-	// unsupported is the first option that asks for what this ssh does not do.
+	// unsupported is the first option that asks for what this ssh does not do
+	// itself.
 	unsupported string
 }
 

@@ -14,14 +14,20 @@ import (
 func TestWriteFilesCanBeReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	want := Peers{HostKey: "ssh-ed25519 AAAA", Hosts: []Peer{{Names: []string{"a", "a.pi"}, Address: "10.0.0.1", Port: 7}}}
-	require.NoError(t, WriteFiles(dir, want, []byte("key")))
-	got, err := readPeers(dir)
+	files := Files{Peers: want, ClientKey: []byte("key"), SeenAs: dir}
+	require.NoError(t, WriteFiles(dir, files))
+	got, err := ReadFiles(dir)
 	require.NoError(t, err)
-	assert.Equal(t, want, got)
-
+	assert.Equal(t, files, got)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, entries, 2, "nothing is left beside the files")
+	assert.Len(t, entries, 4, "nothing is left beside the files, and no host key was given")
+
+	files.HostKey = []byte("host")
+	require.NoError(t, WriteFiles(dir, files))
+	got, err = ReadFiles(dir)
+	require.NoError(t, err)
+	assert.Equal(t, files, got)
 	for _, entry := range entries {
 		info, err := entry.Info()
 		require.NoError(t, err)
@@ -34,11 +40,11 @@ func TestReadersNeverSeeHalfATable(t *testing.T) {
 	table := func(n int) Peers {
 		return Peers{HostKey: strings.Repeat("k", 1000), Hosts: make([]Peer, n)}
 	}
-	require.NoError(t, WriteFiles(dir, table(1), []byte("key")))
+	require.NoError(t, WriteFiles(dir, Files{Peers: table(1), ClientKey: []byte("key")}))
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for i := range 200 {
-			assert.NoError(t, WriteFiles(dir, table(1+i%2*500), []byte("key")))
+			assert.NoError(t, WriteFiles(dir, Files{Peers: table(1 + i%2*500), ClientKey: []byte("key")}))
 		}
 	})
 	for range 200 {
@@ -89,6 +95,35 @@ func TestFind(t *testing.T) {
 		assert.Equal(t, port != 0, ok, host)
 		assert.Equal(t, port, got.Port, host)
 	}
+}
+
+func TestAddresses(t *testing.T) {
+	peers := Peers{Hosts: []Peer{
+		{Names: []string{"a", "a.pi"}, Address: "10.0.0.1"},
+		{Names: []string{"b"}, Address: "10.0.0.1"},
+	}}
+	tests := map[string][]string{
+		"a": {"10.0.0.1"}, "A.PI": {"10.0.0.1"}, "b": {"10.0.0.1"},
+		"10.0.0.1": {"10.0.0.1"}, // though it is no host's alone
+		"10.0.0.2": nil, "c": nil, "": nil,
+	}
+	for host, want := range tests {
+		assert.Equal(t, want, peers.Addresses(host), host)
+	}
+}
+
+func TestSSHConfig(t *testing.T) {
+	peers := Peers{HostKey: "ssh-ed25519 AAAA", Hosts: []Peer{
+		{Names: []string{"ds-node-0-0", "ds-node-0-0.ds", "ds-node-0-0.ds.team.svc.cluster.local"}, Address: "10.0.0.1", Port: 40001},
+		{Names: []string{"ds-node-0-1", "ds-node-0-1.ds"}, Address: "10.0.0.2", Port: 40002},
+		{Names: []string{"ds-launcher-0-0", "ds-launcher-0-0.ds"}, Address: "10.0.0.2", Port: 40003},
+		{Port: 9},
+	}}
+	want, err := os.ReadFile(filepath.Join("testdata", "ssh_config"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), sshConfig(peers, "/run/gangline"))
+	assert.Equal(t, "gangline ssh-ed25519 AAAA\n", knownHosts(peers))
+	assert.Equal(t, "# Written by Gangline: the hosts of this pod's gang.\n", sshConfig(Peers{}, "/run/gangline"))
 }
 
 func TestListIsShort(t *testing.T) {

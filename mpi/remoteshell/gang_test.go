@@ -58,7 +58,7 @@ func newGang(t *testing.T, names ...string) *gang {
 
 func (g *gang) write(t *testing.T) {
 	t.Helper()
-	require.NoError(t, remoteshell.WriteFiles(g.dir, g.peers, g.keys.ClientPrivate))
+	require.NoError(t, remoteshell.WriteFiles(g.dir, remoteshell.Files{Peers: g.peers, ClientKey: g.keys.ClientPrivate, SeenAs: g.dir}))
 }
 
 // result is how a program ended.

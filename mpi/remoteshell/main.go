@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -55,6 +56,16 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		fmt.Fprintln(stderr, "ssh:", unknown(c.host, env(Variable), peers, err))
 		return exitFailure
 	}
+	if c.unsupported != "" {
+		// OpenSSH's own can do it, and finds the hosts by the file that is made for it.
+		config := filepath.Join(env(Variable), ConfigFile)
+		err := stepAside(append([]string{"-F", config}, args...), env("PATH"))
+		if err == nil {
+			err = fmt.Errorf("%s is not supported between the hosts of a gang where no other ssh is on PATH", c.unsupported)
+		}
+		fmt.Fprintln(stderr, "ssh:", err)
+		return exitFailure
+	}
 	s := shell{commandLine: c, dir: env(Variable), peers: peers, term: env("TERM"), stdin: stdin, stdout: stdout, stderr: stderr, log: stderr}
 	if c.logFile != "" {
 		log, err := os.OpenFile(c.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -101,9 +112,6 @@ func unknown(host, dir string, p Peers, err error) error {
 
 // run connects and runs the command, or a login shell.
 func (s shell) run(ctx context.Context) (int, error) {
-	if s.unsupported != "" {
-		return 0, fmt.Errorf("%s is not supported between the hosts of a gang", s.unsupported)
-	}
 	client, err := s.connect(ctx)
 	if err != nil {
 		return 0, err

@@ -15,10 +15,15 @@ import (
 // along to the other pods.
 const Variable = "GANGLINE_DIR"
 
-// The files in that directory.
+// ConfigFile is an ssh_config for OpenSSH's own programs in that directory.
+const ConfigFile = "ssh_config"
+
+// The other files there.
 const (
-	peersFile = "peers.json"
-	keyFile   = "ssh-client-key"
+	peersFile      = "peers.json"
+	keyFile        = "ssh-client-key"
+	hostKeyFile    = "ssh-host-key"
+	knownHostsFile = "known_hosts"
 )
 
 // Peers is the table of a gang's hosts.
@@ -38,25 +43,60 @@ type Peer struct {
 	Port    int    `json:"port"`
 }
 
-// WriteFiles puts what the remote shell needs into a directory: the table of
-// hosts, and the private key that opens their services (OpenSSH PEM), readable by
-// the owner only. Whoever reads meanwhile finds the old or the new files, and
-// never a table without its key.
-func WriteFiles(dir string, p Peers, clientKey []byte) error {
-	table, err := json.Marshal(p)
+// Files are what the remote shell needs.
+type Files struct {
+	Peers Peers
+	// ClientKey opens all services of the gang, HostKey is their own (private
+	// keys, OpenSSH PEM). HostKey is empty for a pod that serves SSH itself in no
+	// container.
+	ClientKey, HostKey []byte
+	// SeenAs is the directory's path in the pod.
+	SeenAs string
+}
+
+// WriteFiles puts the files into a directory, readable by the owner only. Whoever
+// reads meanwhile finds the old or the new ones, and never a table without its key.
+func WriteFiles(dir string, f Files) error {
+	table, err := json.Marshal(f.Peers)
 	if err != nil {
 		return fmt.Errorf("encoding the table of hosts: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the remote shell's directory: %w", err)
 	}
-	if err := replace(filepath.Join(dir, keyFile), clientKey); err != nil {
-		return fmt.Errorf("writing the SSH client key: %w", err)
-	}
-	if err := replace(filepath.Join(dir, peersFile), table); err != nil {
-		return fmt.Errorf("writing the table of hosts: %w", err)
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{
+		{keyFile, f.ClientKey},
+		{hostKeyFile, f.HostKey},
+		{knownHostsFile, []byte(knownHosts(f.Peers))},
+		{ConfigFile, []byte(sshConfig(f.Peers, f.SeenAs))},
+		{peersFile, table},
+	} {
+		if len(file.data) == 0 {
+			continue
+		}
+		if err := replace(filepath.Join(dir, file.name), file.data); err != nil {
+			return fmt.Errorf("writing the remote shell's %s: %w", file.name, err)
+		}
 	}
 	return nil
+}
+
+// ReadFiles reads what WriteFiles wrote. What is not there is empty.
+func ReadFiles(dir string) (Files, error) {
+	f := Files{SeenAs: dir}
+	var err error
+	if f.Peers, err = readPeers(dir); err != nil || dir == "" {
+		return f, err
+	}
+	for name, data := range map[string]*[]byte{keyFile: &f.ClientKey, hostKeyFile: &f.HostKey} {
+		if *data, err = os.ReadFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return f, fmt.Errorf("reading the gang's SSH keys: %w", err)
+		}
+	}
+	return f, nil
 }
 
 // replace writes a file as a whole, with mode 0600.
@@ -116,6 +156,20 @@ func (p Peers) find(host string) (Peer, bool) {
 		return there[0], true
 	}
 	return Peer{}, false
+}
+
+// Addresses returns the address of a host by any of its names, or an address that
+// is one of the gang's; nothing for any other.
+func (p Peers) Addresses(host string) []string {
+	if peer, ok := p.find(host); ok {
+		return []string{peer.Address}
+	}
+	for _, peer := range p.Hosts {
+		if peer.Address == host {
+			return []string{host}
+		}
+	}
+	return nil
 }
 
 // list names the hosts for people, some of many.

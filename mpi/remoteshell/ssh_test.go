@@ -42,15 +42,32 @@ func TestTheRemoteShellDoesWhatSSHDoes(t *testing.T) {
 		"a forced terminal":                    {[]string{"-tt", "-q", "pi-0", "test -t 1 && echo tty"}, "", result{0, "tty\r\n", ""}},
 		"a terminal needs one here":            {[]string{"-t", "pi-0", "test -t 1 || echo none"}, "", result{0, "none\n", "Pseudo-terminal will not be allocated because stdin is not a terminal.\n"}},
 		"an unknown option is our own failure": {[]string{"-Z", "pi-0"}, "", result{255, "", "ssh: unknown option -Z\n"}},
-		"so is forwarding":                     {[]string{"-N", "-L1:x:2", "pi-0"}, "", result{255, "", "ssh: pi-0: -N is not supported between the hosts of a gang\n"}},
-		"and a subsystem":                      {[]string{"-s", "pi-0", "sftp"}, "", result{255, "", "ssh: pi-0: the SSH service refused the request subsystem sftp\n"}},
-		"-q is quiet about them":               {[]string{"-q", "-N", "pi-0"}, "", result{255, "", ""}},
+		"so is an unknown subsystem":           {[]string{"-s", "pi-0", "tuba"}, "", result{255, "", "ssh: pi-0: the SSH service refused the request subsystem tuba\n"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, test.want, g.run(t, test.stdin, test.args...))
 		})
 	}
+}
+
+func TestWhatItDoesNotDoItselfTheRealSSHDoes(t *testing.T) {
+	g := newGang(t, "pi-0", "pi-1")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "hello")
+			conn.Close()
+		}
+	}()
+	got := g.run(t, "", "-W", listener.Addr().String(), "pi-1.pi")
+	assert.Equal(t, result{0, "hello", ""}, got, "the real ssh finds the gang's hosts")
+
+	g.env[0] = "PATH=" + filepath.Dir(g.ssh)
+	got = g.run(t, "", "-N", "-L1:x:2", "pi-0")
+	assert.Equal(t, result{255, "", "ssh: -N is not supported between the hosts of a gang where no other ssh is on PATH\n"}, got)
 }
 
 func TestVersionMentionsOpenSSH(t *testing.T) {

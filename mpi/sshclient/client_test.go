@@ -60,8 +60,8 @@ func TestRunTellsARefusalFromAnInterruption(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}))
-	_, err := client.Run(t.Context(), sshclient.Session{Request: "subsystem", Argument: "sftp"})
-	assert.ErrorContains(t, err, "refused the request subsystem sftp")
+	_, err := client.Run(t.Context(), sshclient.Session{Request: "subsystem", Argument: "tarot"})
+	assert.ErrorContains(t, err, "refused the request subsystem tarot")
 
 	hangUp := writerFunc(func(p []byte) (int, error) { return len(p), client.Close() })
 	_, err = client.Run(t.Context(), sshclient.Session{Request: "exec", Argument: "sleep", Stdout: hangUp})

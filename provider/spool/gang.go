@@ -58,6 +58,8 @@ type Slot struct {
 	Rides bool `json:"rides,omitempty"`
 	// GPUs is the number of GPUs the slot asked for.
 	GPUs int `json:"gpus,omitempty"`
+	// Component is the part of a heterogeneous job that holds the slot, from 0.
+	Component int `json:"component,omitempty"`
 }
 
 // Name is one line of the table of names: where a slot's pod is.
@@ -67,6 +69,8 @@ type Name struct {
 	Hosts   []string `json:"hosts"`
 	Address string   `json:"address"`
 	SSHPort int      `json:"sshPort"`
+	// Node is the HPC node as the workload manager calls it.
+	Node string `json:"node,omitempty"`
 }
 
 // Job is job.json: what the workload manager answered to the submission.

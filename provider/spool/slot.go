@@ -72,6 +72,8 @@ type PodStatus struct {
 	Started        time.Time                `json:"started,omitzero"`
 	InitContainers []corev1.ContainerStatus `json:"initContainers,omitempty"`
 	Containers     []corev1.ContainerStatus `json:"containers"`
+	// Events are the newest that the pod's Events are to tell.
+	Events []Event `json:"events,omitempty"`
 	// Done tells that nothing of the pod runs any more nor will be started.
 	Done bool `json:"done,omitempty"`
 	// Interrupted tells that the pod was ended because the agent itself was told
@@ -82,6 +84,16 @@ type PodStatus struct {
 	// beside its containers.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// Event is what happened to a container of a pod, for a Kubernetes Event.
+type Event struct {
+	// Time differs for each Event of a pod, and so names it.
+	Time      time.Time `json:"time"`
+	Container string    `json:"container"`
+	Type      string    `json:"type"` // corev1.EventTypeNormal or EventTypeWarning
+	Reason    string    `json:"reason"`
+	Message   string    `json:"message"`
 }
 
 // PodOrders is all an agent needs to run a pod. Nothing in it needs the API
@@ -101,6 +113,16 @@ type PodOrders struct {
 	Volumes        []Volume           `json:"volumes,omitempty"`
 	HostAliases    []corev1.HostAlias `json:"hostAliases,omitempty"`
 	SSH            SSH                `json:"ssh"`
+	MPI            MPI                `json:"mpi,omitzero"`
+}
+
+// MPI is how the pod's launchers (mpirun, mpiexec) start their ranks.
+type MPI struct {
+	// Launch is "ssh" or "srun"; empty means ssh.
+	Launch string `json:"launch,omitempty"`
+	// PMI is the protocol that the ranks speak in the mode srun, as srun's --mpi
+	// calls it; empty to find out.
+	PMI string `json:"pmi,omitempty"`
 }
 
 // ContainerOrders is one container's process.
@@ -109,6 +131,8 @@ type ContainerOrders struct {
 	Image string `json:"image"`
 	// Argv is the command followed by the args, expanded; never a shell's.
 	Argv []string `json:"argv"`
+	// SSHD is set where the command is sshd: the agent puts its own in that place.
+	SSHD *SSHD `json:"sshd,omitempty"`
 	// Env is the whole environment of the pod; later entries win. The agent
 	// adds the device variables of the workload manager and PATH where it is
 	// missing.
@@ -118,8 +142,26 @@ type ContainerOrders struct {
 	// RestartPolicy is the container's own (Always for a sidecar), or nil.
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
 
+	// The probes have the API server's defaults filled in and name their ports
+	// by number, but for names that the container does not have.
+	StartupProbe   *corev1.Probe `json:"startupProbe,omitempty"`
+	LivenessProbe  *corev1.Probe `json:"livenessProbe,omitempty"`
+	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
+	// Lifecycle holds the hooks; ports as with probes.
+	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
+
 	TerminationMessagePath   string                          `json:"terminationMessagePath,omitempty"`
 	TerminationMessagePolicy corev1.TerminationMessagePolicy `json:"terminationMessagePolicy,omitempty"`
+}
+
+// SSHD is a container whose command is sshd.
+type SSHD struct {
+	// Program is how the command calls it: Argv's first word, or a path in the line
+	// that Argv gives to a shell.
+	Program string `json:"program"`
+	// AuthorizedKeys are the files of that name which the container mounts. Their
+	// keys open the service besides the gang's own.
+	AuthorizedKeys []string `json:"authorizedKeys,omitempty"`
 }
 
 // Mount puts a volume, or one path within it, at a path of the container.

@@ -188,9 +188,13 @@ spec:
 
 // poll asks until the answer is yes.
 func poll(ctx context.Context, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	return pollFor(ctx, time.Minute, 10*time.Millisecond, done)
+}
+
+func pollFor(ctx context.Context, patience, interval time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		if ok, err := done(); ok || err != nil {

@@ -41,7 +41,9 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var err error
-	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(dir, "cluster"), os.Stderr)
+	// Kubernetes' own PodGroups are off by default.
+	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(dir, "cluster"), os.Stderr,
+		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no control plane for the tests (make devcluster builds it):", err)
 		return 1
@@ -67,12 +69,17 @@ func run(m *testing.M) int {
 // environment starts a workload manager and a virtual node for a group.
 func environment(t *testing.T, name, manager string, nodes int, configure func(*provider.Config)) *harness.Environment {
 	t.Helper()
+	return environmentWith(t, harness.Options{Name: name, WorkloadManager: manager, Nodes: nodes, Configure: configure})
+}
+
+// environmentWith is environment for what else may differ.
+func environmentWith(t *testing.T, o harness.Options) *harness.Environment {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	env, err := harness.Start(ctx, harness.Options{
-		Root: root(), Name: name, Dir: filepath.Join(baseDir, fmt.Sprint(os.Getpid()), name),
-		Cluster: name, WorkloadManager: manager, Nodes: nodes, ControlPlane: control, Configure: configure, Progress: t.Output(),
-	})
+	o.Root, o.Dir, o.Cluster = root(), filepath.Join(baseDir, fmt.Sprint(os.Getpid()), o.Name), o.Name
+	o.ControlPlane, o.Progress = control, t.Output()
+	env, err := harness.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("no environment for this group: %v", err)
 	}

@@ -42,6 +42,7 @@ func TestTrainJobs(t *testing.T) {
 		"a failing program fails the TrainJob":                  failingTrainJob,
 		"a TrainJob past its deadline loses its job":            expiredTrainJob,
 		"deleting a TrainJob ends everything":                   deletedTrainJob,
+		"mistakes are explained at once":                        mistakenTrainJobs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -419,5 +420,33 @@ func (w *world) waitNoJobSet(name string) {
 	w.eventually("JobSet "+name+" is gone", func(ctx context.Context) (bool, string) {
 		err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, &jobset.JobSet{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+// mistakenTrainJobs are refused when they are applied or, where Kubeflow Trainer
+// admits them, explained by an Event.
+func mistakenTrainJobs(w *world) {
+	apply := func(name, trainer string) error {
+		_, err := control.Kubectl(w.Context(), fmt.Sprintf(`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: %s}
+spec:
+  runtimeRef: {name: torch-distributed-hpc}
+  trainer: %s
+`, name, trainer), "-n", w.namespace, "apply", "-f", "-")
+		return err
+	}
+	for trainer, says := range map[string]string{
+		"{numNodes: -1}":                          "spec.trainer.numNodes",
+		"{numNodes: 2000000000}":                  "spec.trainer.numNodes",
+		"{env: [{name: PET_NNODES, value: '3'}]}": "must not have reserved envs",
+	} {
+		assert.ErrorContains(w, apply("refused", trainer), says, trainer)
+	}
+	require.NoError(w, apply("unlimited", "{command: [hostname], resourcesPerNode: {requests: {nvidia.com/gpu: '2'}}}"))
+	w.eventually("describe says why no pod comes", func(context.Context) (bool, string) {
+		out := w.must("describe", "trainjob", "unlimited")
+		return strings.Contains(out, "the pods of job node: template.spec.containers[0].resources.limits: Required value"), out
 	})
 }

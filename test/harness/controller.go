@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -130,7 +131,10 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.start(cmd); err != nil {
 		return err
 	}
-	return c.waitReady(ctx)
+	if err := c.waitReady(ctx); err != nil {
+		return errors.Join(err, c.Stop())
+	}
+	return nil
 }
 
 func (c *Controller) waitReady(ctx context.Context) error {

@@ -20,10 +20,11 @@ type ControlPlane struct {
 	granting sync.Mutex
 }
 
-// StartControlPlane starts one in dir and leaves it running.
-func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer) (*ControlPlane, error) {
+// StartControlPlane starts one in dir and leaves it running. The flags are those of
+// "devcluster up".
+func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer, flags ...string) (*ControlPlane, error) {
 	c := &ControlPlane{bin: bin, dir: dir}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "devcluster"), "up", "--dir", dir, "--detach")
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "devcluster"), append([]string{"up", "--dir", dir, "--detach"}, flags...)...)
 	cmd.Stderr = progress
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)

@@ -30,6 +30,8 @@ type Options struct {
 	WorkloadManager string
 	// Nodes is the number of HPC nodes, 4 by default.
 	Nodes int
+	// NoUserNamespaces keeps Slurm's jobs from making user namespaces.
+	NoUserNamespaces bool
 	// ControlPlane is one to share; nil starts one in Dir.
 	ControlPlane *ControlPlane
 	// Cluster is the HPC cluster's name for TrainJobs; empty for the default.
@@ -97,6 +99,7 @@ func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions
 	fmt.Fprintf(o.Progress, "starting Slurm with %d nodes\n", o.Nodes)
 	e.Slurm, err = slurm.Start(ctx, slurm.Config{
 		Name: o.Name, Nodes: o.Nodes, User: jobUser, NodePrefix: nodePrefix(o), Detach: o.Detach, Progress: o.Progress,
+		NoUserNamespaces: o.NoUserNamespaces,
 	})
 	if err != nil {
 		return err

@@ -47,6 +47,8 @@ type Config struct {
 	NodePrefix string
 	// Cgroup makes Slurm track jobs and limit their memory with cgroup v1.
 	Cgroup bool
+	// NoUserNamespaces keeps jobs from making user namespaces, as some sites do.
+	NoUserNamespaces bool
 	// Detach lets the cluster outlive this program.
 	Detach bool
 	// Progress, if set, gets a line of text for each step of the start.
@@ -68,7 +70,9 @@ func (c Config) resolve() (plan.Plan, error) {
 		User:     cmp.Or(c.User, DefaultUser),
 		UID:      c.UID,
 		Cgroup:   c.Cgroup,
-		Detach:   c.Detach,
+
+		NoUserNamespaces: c.NoUserNamespaces,
+		Detach:           c.Detach,
 	}
 	p.Dir = cmp.Or(p.Dir, Dir(p.Name))
 	p.NodePrefix = c.NodePrefix

@@ -38,6 +38,28 @@ const (
 	// by default its GPUs, or one.
 	AnnotationMPISlots = Domain + "/mpi-slots"
 
+	// AnnotationMPILaunch is how mpirun and mpiexec in a pod start their ranks:
+	// "ssh", by the MPI's own launcher and the gang's SSH services (the default),
+	// or "srun", by the workload manager. AnnotationMPIPMI is the protocol that
+	// ranks speak with "srun", as its --mpi has it (pmix, pmi2); by default that
+	// of the MPI whose launcher is on PATH. On a pod or its JobSet; the pod's wins.
+	AnnotationMPILaunch = Domain + "/mpi-launch"
+	AnnotationMPIPMI    = Domain + "/mpi-pmi"
+
+	// Names by which other projects' owners mark their pods: the MPI operator, …
+	LabelTrainingJobName      = "training.kubeflow.org/job-name"
+	LabelTrainingJobRole      = "training.kubeflow.org/job-role"
+	LabelTrainingReplicaIndex = "training.kubeflow.org/replica-index"
+	// … LeaderWorkerSet, …
+	LabelLWSName        = "leaderworkerset.sigs.k8s.io/name"
+	LabelLWSGroupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
+	LabelLWSWorkerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+	LabelLWSRevision    = "leaderworkerset.sigs.k8s.io/template-revision-hash"
+	AnnotationLWSSize   = "leaderworkerset.sigs.k8s.io/size"
+	// … and the schedulers: scheduler-plugins and Volcano.
+	LabelPodGroup          = "scheduling.x-k8s.io/pod-group"
+	AnnotationVolcanoGroup = "scheduling.k8s.io/group-name"
+
 	// What the node writes on a pod it has accepted.
 	AnnotationGang       = Domain + "/gang"       // the gang's key
 	AnnotationAllocation = Domain + "/allocation" // the allocation's name, also the job's
@@ -70,13 +92,13 @@ func Annotations() []string {
 		AnnotationGangName, AnnotationGangSize,
 		AnnotationPartition, AnnotationAccount, AnnotationQOS, AnnotationTimeLimit,
 		AnnotationConstraint, AnnotationReservation, AnnotationNodesExclusive,
-		AnnotationRides, AnnotationMPISlots,
+		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI,
 		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCNode,
 	}
 }
 
 // Wish is an annotation that asks something of the allocation: our name of it and
-// slurm-bridge's.
+// slurm-bridge's, if that has one.
 type Wish struct{ Name, Alias string }
 
 // Wishes are all that an allocation can be asked for. An owner may carry them
@@ -90,6 +112,8 @@ func Wishes() []Wish {
 		{AnnotationConstraint, SlurmBridgePrefix + "constraints"},
 		{AnnotationReservation, SlurmBridgePrefix + "reservation"},
 		{AnnotationNodesExclusive, SlurmBridgePrefix + "exclusive"},
+		{AnnotationMPILaunch, ""},
+		{AnnotationMPIPMI, ""},
 	}
 }
 

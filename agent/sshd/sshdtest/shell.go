@@ -13,7 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/agent/sshd/sftpserver"
 )
+
+// sftp is the one subsystem.
+const sftp = "sftp"
 
 // Shell runs commands as processes of this machine, the way an agent does in a
 // pod.
@@ -27,6 +31,9 @@ var _ sshd.Runner = Shell{}
 
 // Run implements sshd.Runner.
 func (s Shell) Run(ctx context.Context, c sshd.Command) (int, error) {
+	if c.Subsystem == sftp {
+		return 0, sftpserver.Serve(c.Stdin, c.Stdout)
+	}
 	argv := c.Argv
 	switch {
 	case argv != nil:

@@ -40,9 +40,10 @@ func Start(t testing.TB, k mpi.Keys, r sshd.Runner) *net.TCPAddr {
 func Serve(t testing.TB, k mpi.Keys, r sshd.Runner, l net.Listener) {
 	t.Helper()
 	server, err := sshd.New(sshd.Config{
-		HostKey:       k.HostPrivate,
-		AuthorizedKey: k.ClientPublic,
-		Logger:        slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		HostKey:        k.HostPrivate,
+		AuthorizedKeys: k.ClientPublic,
+		Subsystems:     []string{sftp},
+		Logger:         slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, r)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -37,7 +37,10 @@ func object(info *framework.Info, trainJob *v1alpha1.TrainJob) *jobsetv1alpha2.J
 	}
 	jobSet.Labels = maps.Clone(info.Labels)
 	jobSet.Annotations = maps.Clone(info.Annotations)
-	jobSet.Spec.Suspend = trainJob.Spec.DeepCopy().Suspend // the template's own counts for nothing
+	jobSet.Spec.Suspend = nil // the template's own counts for nothing
+	if suspend := trainJob.Spec.Suspend; suspend != nil {
+		jobSet.Spec.Suspend = ptr.To(*suspend)
+	}
 	sections := initializers(trainJob)
 	for i, podSet := range info.PodSets {
 		job := &jobSet.Spec.ReplicatedJobs[i]
@@ -56,14 +59,13 @@ func object(info *framework.Info, trainJob *v1alpha1.TrainJob) *jobsetv1alpha2.J
 	return jobSet
 }
 
-// setCounts makes the pod count explicit, and each step of the TrainJob one Job,
-// as Kubeflow Trainer does.
+// setCounts makes the pod count explicit, and that a step of the TrainJob is one
+// Job, as Kubeflow Trainer does.
 func setCounts(job *jobsetv1alpha2.ReplicatedJob, podSet *framework.PodSet) {
 	job.Template.Spec.Parallelism = ptr.To(podSet.Count)
 	job.Template.Spec.Completions = ptr.To(podSet.Count)
-	switch podSet.Ancestor {
-	case v1alpha1.DatasetInitializer, v1alpha1.ModelInitializer, v1alpha1.AncestorTrainer:
-		job.Replicas = 1
+	if podSet.IsStep() {
+		job.Replicas = podSet.Replicas
 	}
 }
 

@@ -2,6 +2,7 @@ package jobset
 
 import (
 	"fmt"
+	"iter"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -40,12 +41,19 @@ func (*Plugin) IdentifyPodNetwork(info *framework.Info, trainJob *v1alpha1.Train
 	subdomain := info.Subdomain(trainJob)
 	for i := range info.PodSets {
 		p := &info.PodSets[i]
-		p.Endpoints = make([]string, 0, p.Replicas*p.Count)
-		for job := range p.Replicas {
-			for pod := range p.Count {
-				p.Endpoints = append(p.Endpoints, fmt.Sprintf("%s-%s-%d-%d.%s", trainJob.Name, p.Name, job, pod, subdomain))
+		p.Endpoints = endpoints(trainJob.Name+"-"+p.Name, subdomain, p.Replicas, p.Count)
+	}
+	return nil
+}
+
+func endpoints(name, subdomain string, jobs, pods int32) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for job := range jobs {
+			for pod := range pods {
+				if !yield(fmt.Sprintf("%s-%d-%d.%s", name, job, pod, subdomain)) {
+					return
+				}
 			}
 		}
 	}
-	return nil
 }

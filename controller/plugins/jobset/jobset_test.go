@@ -1,6 +1,7 @@
 package jobset
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ spec:
 			require.NoError(t, New(nil).IdentifyPodNetwork(info, trainJob))
 			var got [][]string
 			for _, p := range info.PodSets {
-				got = append(got, p.Endpoints)
+				got = append(got, slices.Collect(p.Endpoints))
 			}
 			assert.Equal(t, tt.want, got)
 		})

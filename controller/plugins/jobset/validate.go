@@ -29,14 +29,22 @@ func (p *Plugin) Validate(ctx context.Context, info *framework.Info, old, new *v
 	return jobSetWarnings(info, new), errs
 }
 
+// maxNodes is the most pods that a Job takes whose pods have indexes, as a
+// JobSet's have.
+const maxNodes = 100_000
+
 // validateNumNodes refuses what no Job would take as its parallelism, and what
 // Kubeflow Trainer finds out only when the Job is made.
 func validateNumNodes(trainJob *v1alpha1.TrainJob) field.ErrorList {
-	if trainJob.Spec.Trainer == nil || ptr.Deref(trainJob.Spec.Trainer.NumNodes, 0) >= 0 {
+	if trainJob.Spec.Trainer == nil {
+		return nil
+	}
+	n := ptr.Deref(trainJob.Spec.Trainer.NumNodes, 0)
+	if n >= 0 && n <= maxNodes {
 		return nil
 	}
 	path := field.NewPath("spec", "trainer", "numNodes")
-	return field.ErrorList{field.Invalid(path, *trainJob.Spec.Trainer.NumNodes, "must be 0 or more")}
+	return field.ErrorList{field.Invalid(path, n, fmt.Sprintf("must be between 0 and %d", maxNodes))}
 }
 
 func runtimeRefPath() *field.Path     { return field.NewPath("spec", "runtimeRef") }

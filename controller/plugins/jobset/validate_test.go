@@ -244,9 +244,13 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-func TestTheNumberOfNodesIsNotNegative(t *testing.T) {
+func TestTheNumberOfNodesIsOneThatAJobTakes(t *testing.T) {
 	runtime := jobs("      - name: node\n        template: {spec: {template: {spec: {containers: [{name: node}]}}}}")
-	assert.Empty(t, validate(t, nil, `{metadata: {name: tj}, spec: {trainer: {numNodes: 0}}}`, "", runtime))
-	assert.Equal(t, []problem{{"FieldValueInvalid", "spec.trainer.numNodes", "must be 0 or more"}},
-		validate(t, nil, `{metadata: {name: tj}, spec: {trainer: {numNodes: -1}}}`, "", runtime))
+	for n, refused := range map[string]bool{"0": false, "100000": false, "-1": true, "100001": true, "2000000000": true} {
+		var want []problem
+		if refused {
+			want = []problem{{"FieldValueInvalid", "spec.trainer.numNodes", "must be between 0 and 100000"}}
+		}
+		assert.Equal(t, want, validate(t, nil, `{metadata: {name: tj}, spec: {trainer: {numNodes: `+n+`}}}`, "", runtime), n)
+	}
 }

@@ -38,7 +38,7 @@ func longNames(info *framework.Info, trainJob *v1alpha1.TrainJob) admission.Warn
 		// Only pods with an index have a name that JobSet checks. Its default is
 		// that they have one.
 		if ptr.Deref(p.Job.Spec.CompletionMode, batchv1.IndexedCompletion) == batchv1.IndexedCompletion {
-			name = fmt.Sprintf("%s-%d%s", name, leastCount(info, p)-1, nameSuffix)
+			name = fmt.Sprintf("%s-%d%s", name, podCount(info, p)-1, nameSuffix)
 		}
 		if len(name) > len(longest) {
 			longest = name
@@ -53,12 +53,19 @@ func longNames(info *framework.Info, trainJob *v1alpha1.TrainJob) admission.Warn
 		longest, validation.DNS1035LabelMaxLength, len(trainJob.Name)-over)}
 }
 
-// leastCount is the number of pods, as far as it is known before policies are
-// enforced.
-func leastCount(info *framework.Info, p *framework.PodSet) int32 {
-	scales := p.Ancestor == v1alpha1.AncestorTrainer || p.Name == v1alpha1.JobNode
-	if scales && info.Trainer != nil && info.Trainer.NumNodes != nil {
-		return 1
+// podCount is the number of pods that a Job will have, before policies have been
+// enforced: the TrainJob's numNodes counts the trainer's or, with MPI, the nodes'.
+func podCount(info *framework.Info, p *framework.PodSet) int32 {
+	if info.Trainer == nil || info.Trainer.NumNodes == nil {
+		return p.Count
+	}
+	n := *info.Trainer.NumNodes
+	mpi := info.MLPolicy != nil && info.MLPolicy.MPI != nil
+	switch {
+	case mpi && p.Name == v1alpha1.JobNode && info.LauncherIsNode():
+		return max(n-1, 1)
+	case mpi && p.Name == v1alpha1.JobNode, !mpi && p.Ancestor == v1alpha1.AncestorTrainer:
+		return max(n, 1)
 	}
 	return p.Count
 }
@@ -68,9 +75,9 @@ func leastCount(info *framework.Info, p *framework.PodSet) int32 {
 func danglingNames(spec *jobsetv1alpha2.JobSetSpec) []string {
 	var problems []string
 	var names []string
-	for i, job := range spec.ReplicatedJobs {
+	for _, job := range spec.ReplicatedJobs {
 		for _, d := range job.DependsOn {
-			if i == 0 || !slices.Contains(names, d.Name) {
+			if !slices.Contains(names, d.Name) {
 				problems = append(problems, fmt.Sprintf("the replicated job %s depends on %s, which does not come before it", job.Name, d.Name))
 			}
 		}

@@ -30,8 +30,13 @@ func TestWhatJobSetWillRefuseIsAWarning(t *testing.T) {
 			trainJob: job(48, ""), runtime: jobs(`      - {name: node, template: {spec: {parallelism: 11}}}`), want: admission.Warnings{
 				`JobSet will refuse this TrainJob: names like "` + name(48) + `-node-0-10-abcde" have more than 63 characters. Give it a name of at most 47.`,
 			}},
-		"a number of nodes that is yet to be divided does not": {
-			trainJob: job(48, "trainer: {numNodes: 11}"), runtime: jobs(`      - {name: node, template: {spec: {parallelism: 11}}}`),
+		"numNodes makes the trainer's names longer": {
+			trainJob: job(48, "trainer: {numNodes: 11}"), runtime: node, want: admission.Warnings{
+				`JobSet will refuse this TrainJob: names like "` + name(48) + `-node-0-10-abcde" have more than 63 characters. Give it a name of at most 47.`,
+			},
+		},
+		"numNodes counts the trainer's pods, not those of another job": {
+			trainJob: job(48, "trainer: {numNodes: 11}"), runtime: jobs(`      - {name: node}`),
 		},
 		"pods without an index have any name": {
 			trainJob: job(49, ""), runtime: jobs(`      - {name: node, template: {spec: {completionMode: NonIndexed}}}`),

@@ -85,10 +85,11 @@ func (*Plugin) Build(_ context.Context, info *framework.Info, trainJob *v1alpha1
 	if err != nil {
 		return nil, err
 	}
-	return []framework.Component{
-		sshSecret(trainJob),
-		hostfileConfigMap(trainJob, impl.hostfile(hosts(info))),
-	}, nil
+	text, err := hostfile(info, impl)
+	if err != nil {
+		return nil, err
+	}
+	return []framework.Component{sshSecret(trainJob), hostfileConfigMap(trainJob, text)}, nil
 }
 
 func applies(info *framework.Info) bool {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
 	"github.com/gangline/gangline/controller/framework"
+	"github.com/gangline/gangline/controller/plugins/jobset"
 	"github.com/gangline/gangline/controller/plugins/mpi"
 	"github.com/gangline/gangline/controller/trainertest"
 )
@@ -132,12 +132,7 @@ func enforce(t *testing.T, job, runtime, cluster string) (*framework.Info, []fra
 	if err := plugin.EnforceMLPolicy(info, trainJob); err != nil {
 		return info, nil, err
 	}
-	for i := range info.PodSets {
-		p := &info.PodSets[i]
-		for n := range p.Count {
-			p.Endpoints = append(p.Endpoints, fmt.Sprintf("%s-%s-0-%d.%s", trainJob.Name, p.Name, n, info.Subdomain(trainJob)))
-		}
-	}
+	require.NoError(t, jobset.New(nil).IdentifyPodNetwork(info, trainJob))
 	components, err := plugin.Build(t.Context(), info, trainJob)
 	return info, components, err
 }
@@ -194,6 +189,18 @@ func TestOtherRuntimesAreLeftAlone(t *testing.T) {
 			assert.Equal(t, want.Template, info.Template)
 			_, errs := mpi.New().Validate(t.Context(), want, nil, job)
 			assert.Empty(t, errs)
+		})
+	}
+}
+
+func TestAHostfileThatNoConfigMapHolds(t *testing.T) {
+	for name, nodes := range map[string]string{
+		"as many nodes as can be written":   "2147483647",
+		"names that fit, lines that do not": "60000", // of 16 and of 24 bytes
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := enforce(t, trainJob(`{numNodes: `+nodes+`}`), deepspeed, "")
+			require.EqualError(t, err, "the hostfile of so many nodes does not fit into a ConfigMap, which holds 1048576 bytes")
 		})
 	}
 }

@@ -106,17 +106,29 @@ func hostfileConfigMap(trainJob *v1alpha1.TrainJob, hostfile string) framework.C
 	}
 }
 
-// hosts are the pods that take ranks, in the order of the runtime's jobs.
-func hosts(info *framework.Info) []mpi.Host {
+// maxHostfile is how many bytes fit into a ConfigMap.
+const maxHostfile = 1 << 20
+
+// hostfile lists the pods that take ranks, in the order of the runtime's jobs. A
+// user may write any number of nodes, so it ends when no ConfigMap could hold it.
+func hostfile(info *framework.Info, impl implementation) (string, error) {
+	tooMany := fmt.Errorf("the hostfile of so many nodes does not fit into a ConfigMap, which holds %d bytes", maxHostfile)
 	var hosts []mpi.Host
-	procs := int(procsPerNode(info))
+	size, procs := 0, int(procsPerNode(info))
 	for _, p := range info.PodSets {
 		if p.Name != v1alpha1.JobNode && !(p.Name == v1alpha1.JobLauncher && info.LauncherIsNode()) {
 			continue
 		}
-		for _, endpoint := range p.Endpoints {
+		for endpoint := range p.Endpoints {
+			if size += len(endpoint); size > maxHostfile {
+				return "", tooMany
+			}
 			hosts = append(hosts, mpi.Host{Name: endpoint, Slots: procs})
 		}
 	}
-	return hosts
+	text := impl.hostfile(hosts)
+	if len(text) > maxHostfile {
+		return "", tooMany
+	}
+	return text, nil
 }

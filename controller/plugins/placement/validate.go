@@ -3,6 +3,8 @@ package placement
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,20 +20,40 @@ import (
 // Validate refuses a cluster's name that no node can have as a label, and warns
 // of what will have no effect.
 func (*Plugin) Validate(_ context.Context, info *framework.Info, _, trainJob *v1alpha1.TrainJob) (admission.Warnings, field.ErrorList) {
+	warnings := unknownNames(trainJob)
 	if info.Cluster == "" {
-		return idleWishes(trainJob), nil
+		return append(warnings, idleWishes(trainJob)...), nil
 	}
 	if problems := validation.IsValidLabelValue(info.Cluster); len(problems) > 0 {
-		return nil, field.ErrorList{field.Invalid(origin(info, trainJob), info.Cluster, fmt.Sprintf(
+		return warnings, field.ErrorList{field.Invalid(origin(info, trainJob), info.Cluster, fmt.Sprintf(
 			"must be the value of the label %s of virtual nodes, and is no label value: %s",
 			wellknown.Cluster, strings.Join(problems, "; ")))}
 	}
 	if len(chosen(info)) == 0 {
-		return admission.Warnings{fmt.Sprintf(
+		warnings = append(warnings, fmt.Sprintf(
 			"nothing will run on the cluster %q: no pod template of the runtime %s asks for a GPU, and none has the label %s=%s",
-			info.Cluster, trainJob.Spec.RuntimeRef.Name, v1alpha1.LabelAncestor, v1alpha1.AncestorTrainer)}, nil
+			info.Cluster, trainJob.Spec.RuntimeRef.Name, v1alpha1.LabelAncestor, v1alpha1.AncestorTrainer))
 	}
-	return nil, nil
+	return warnings, nil
+}
+
+// unknownNames warns of annotations that look like ours and are not, such as
+// misspelt ones, and of options that are labels.
+func unknownNames(trainJob *v1alpha1.TrainJob) admission.Warnings {
+	known := append(wellknown.Annotations(), wellknown.Cluster)
+	ours := func(name string) bool { return strings.HasPrefix(name, wellknown.Domain+"/") }
+	var warnings admission.Warnings
+	for _, name := range slices.Sorted(maps.Keys(trainJob.Annotations)) {
+		if ours(name) && !slices.Contains(known, name) {
+			warnings = append(warnings, fmt.Sprintf("the annotation %s has no effect: there is none of this name", name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(trainJob.Labels)) {
+		if ours(name) && name != wellknown.Cluster {
+			warnings = append(warnings, fmt.Sprintf("the label %s has no effect: options are annotations", name))
+		}
+	}
+	return warnings
 }
 
 // idleWishes warns of the TrainJob's wishes if it names no cluster. Those of a

@@ -37,6 +37,10 @@ func TestValidate(t *testing.T) {
 				"the annotation gangline.dev/time-limit has no effect: neither the TrainJob nor its runtime nor its namespace names a cluster in the annotation gangline.dev/cluster",
 			},
 		},
+		"an annotation with a slip of the pen": {
+			trainJob: `gangline.dev/cluster: alps, gangline.dev/partitoin: gpu`,
+			warnings: admission.Warnings{"the annotation gangline.dev/partitoin has no effect: there is none of this name"},
+		},
 		"a cluster without anything to run there": {
 			trainJob: `gangline.dev/cluster: alps`, job: `{name: node, ` + other + cpu + `}`,
 			warnings: admission.Warnings{`nothing will run on the cluster "alps": no pod template of the runtime r asks for a GPU, and none has the label trainer.kubeflow.org/trainjob-ancestor-step=trainer`},

@@ -87,6 +87,9 @@ func TestWithoutAClusterWishesStayWhereTheyAre(t *testing.T) {
 func TestTheVirtualNodeReadsAllWishes(t *testing.T) {
 	for _, wish := range wellknown.Wishes() {
 		for _, name := range []string{wish.Name, wish.Alias} {
+			if name == "" {
+				continue // slurm-bridge has no such wish
+			}
 			_, rejection := translate.ParseWishes(nil, map[string]string{name: "-"}, nil)
 			if assert.NotNil(t, rejection, name) {
 				assert.Contains(t, rejection.Message, name)

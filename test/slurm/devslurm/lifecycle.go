@@ -42,6 +42,7 @@ func newUp(t *target) *cobra.Command {
 	f.IntVar(&cfg.UID, "uid", 0, "uid of that user (default: the system's choice)")
 	f.StringVar(&cfg.NodePrefix, "node-prefix", "", `node names without their number (default "hpc", or "NAME-hpc" for other names)`)
 	f.BoolVar(&cfg.Cgroup, "cgroup", false, "track jobs and limit their memory with cgroup v1")
+	f.BoolVar(&cfg.NoUserNamespaces, "no-user-namespaces", false, "jobs cannot make user namespaces")
 	return cmd
 }
 

@@ -20,12 +20,13 @@ type Process struct {
 // Enter starts cmd in the machine whose first process is pid. The command dies with
 // the machine at the latest. (Not with the calling thread: for a process whose parent is
 // outside of its pid namespace, Go takes the parent for dead and kills the process.)
-func Enter(pid int, cmd *exec.Cmd) (*Process, error) {
+// What restricts the command is done on the thread that starts it, which then ends.
+func Enter(pid int, cmd *exec.Cmd, restrict ...func() error) (*Process, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
 	started := make(chan error, 1)
-	go onSpareThread(func() { started <- enterAndStart(pid, cmd) })
+	go onSpareThread(func() { started <- enterAndStart(pid, cmd, restrict) })
 	if err := <-started; err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func Enter(pid int, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-func enterAndStart(pid int, cmd *exec.Cmd) error {
+func enterAndStart(pid int, cmd *exec.Cmd, restrict []func() error) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("find the machine: %w", err)
@@ -48,6 +49,11 @@ func enterAndStart(pid int, cmd *exec.Cmd) error {
 	}
 	if err := unix.Setns(fd, namespaces); err != nil {
 		return fmt.Errorf("enter the machine: %w", err)
+	}
+	for _, r := range restrict {
+		if err := r(); err != nil {
+			return err
+		}
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s in the machine: %w", cmd.Path, err)

@@ -27,6 +27,8 @@ type Plan struct {
 	UID, GID int
 	// Cgroup tracks and limits jobs with cgroups.
 	Cgroup bool
+	// NoUserNamespaces keeps what Slurm starts from making user namespaces.
+	NoUserNamespaces bool
 	// Detach lets the cluster outlive the program that started it.
 	Detach bool
 	// Subnet is K in 10.77.K.0/24. The supervisor fills it in.

@@ -105,7 +105,11 @@ func (s *supervisor) startDaemon(m *machine.Machine, name string, as ids, progra
 		Credential: &syscall.Credential{Uid: uint32(as.uid), Gid: uint32(as.gid)},
 		Setsid:     true,
 	}
-	p, err := machine.Enter(m.PID(), cmd)
+	var restrict []func() error
+	if s.plan.NoUserNamespaces {
+		restrict = append(restrict, machine.ForbidUserNamespaces)
+	}
+	p, err := machine.Enter(m.PID(), cmd, restrict...)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gangline/gangline/agent/control"
+	"github.com/gangline/gangline/agent/mpirun"
+	"github.com/gangline/gangline/mpi/launcher"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// controlled grants what launchers and ranks ask of a slot.
+type controlled struct{ *slot }
+
+var _ control.Handler = controlled{}
+
+// Serve serves one request.
+func (c controlled) Serve(ctx context.Context, r control.Request, by control.Caller) (int, error) {
+	switch {
+	case len(by.Files) < 3:
+		return 0, errors.New("a request comes with standard input, output and error")
+	case r.Launch != nil:
+		return c.launch(ctx, *r.Launch, by)
+	case r.Rank != nil:
+		return c.rank(ctx, *r.Rank, by)
+	}
+	return 0, errors.New("the request asks for nothing that this agent knows")
+}
+
+// serveControl opens the slot's socket and serves it as long as the slot lives.
+func (s *slot) serveControl() error {
+	l, err := control.Listen(s.socket())
+	if err != nil {
+		return err
+	}
+	s.background.Go(func() {
+		if err := control.Serve(s.ctx, l, controlled{s}, s.logger); err != nil {
+			s.post(func() { s.failure = err })
+		}
+	})
+	return nil
+}
+
+func (s *slot) socket() string { return control.Name(s.status.Agent.Instance, s.index) }
+
+// offerLaunchers puts what launchers need into the pod: their names on PATH, and
+// what they are to do.
+func (p *pod) offerLaunchers() error {
+	mode := p.orders.MPI.Launch
+	if mode == "" {
+		mode = mpirun.ModeSSH
+	}
+	var paths []string
+	for _, c := range p.containers() {
+		path := defaultPath
+		for _, e := range c.Env {
+			if e.Name == "PATH" {
+				path = e.Value
+			}
+		}
+		paths = append(paths, path)
+	}
+	run := p.files.dirs.run()
+	if err := mpirun.Link(filepath.Join(run, "bin"), p.slot.cfg.Self, mode, paths); err != nil {
+		return err
+	}
+	return mpirun.WriteSettings(run, mpirun.Settings{Socket: p.slot.socket(), Mode: mode, PMI: p.orders.MPI.PMI})
+}
+
+// ask has a question answered by the slot's goroutine.
+func ask[T any](ctx context.Context, s *slot, question func() T) (T, error) {
+	answers := make(chan T, 1)
+	s.post(func() { answers <- question() })
+	select {
+	case a := <-answers:
+		return a, nil
+	case <-ctx.Done():
+		return *new(T), ctx.Err()
+	case <-s.ctx.Done():
+		return *new(T), errors.New("the slot is being given back")
+	}
+}
+
+// ganglook is the gang as a launcher in the slot's pod sees it.
+type gangLook struct {
+	gang launcher.Gang
+	ssh  spool.SSH
+}
+
+func (s *slot) look(ctx context.Context) (gangLook, error) {
+	look, err := ask(ctx, s, func() gangLook {
+		l := gangLook{gang: launcher.Gang{Own: s.index}}
+		if s.pod != nil {
+			l.ssh = s.pod.orders.SSH
+		}
+		for k, spec := range s.slots {
+			pod := launcher.Pod{Slot: k, Group: spec.Group, MPISlots: spec.MPISlots, Component: spec.Component}
+			for _, n := range s.names {
+				if n.Slot == k {
+					pod.Address, pod.Node = n.Address, n.Node
+					for _, h := range n.Hosts {
+						pod.Names = append(pod.Names, strings.ToLower(h))
+					}
+				}
+			}
+			l.gang.Pods = append(l.gang.Pods, pod)
+		}
+		return l
+	})
+	if err == nil && len(look.ssh.ClientKey) == 0 {
+		err = fmt.Errorf("the pod of slot %d has ended", s.index)
+	}
+	return look, err
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/provider/spool"
+)
+
+func TestMountsWithoutAPrivateRoot(t *testing.T) {
+	keys := []spool.File{{Path: "id_rsa", Mode: 0o600}, {Path: "id_rsa.pub", Mode: 0o644}, {Path: "authorized_keys", Mode: 0o644}}
+	cases := map[string]struct {
+		volume spool.Volume
+		path   string
+		moved  bool   // to where the pod's variables may say it is
+		fails  string // what the error says
+	}{
+		"a host path at its own path": {volume: spool.Volume{HostPath: "/data"}, path: "/data"},
+		"a host path elsewhere":       {volume: spool.Volume{HostPath: "/data"}, path: "/mnt", fails: `volume "v" cannot be mounted at /mnt`},
+		"a ConfigMap":                 {volume: spool.Volume{Files: []spool.File{{Path: "a"}}}, path: "/etc/settings", fails: "/etc/settings"},
+		"the hostfiles":               {volume: spool.Volume{Files: []spool.File{{Path: "hostfile"}}}, path: "/etc/mpi", moved: true},
+		"Kubernetes' token": {
+			volume: spool.Volume{Files: []spool.File{{Path: "token"}}}, path: "/var/run/secrets/kubernetes.io/serviceaccount", moved: true,
+		},
+		"Kubeflow's SSH keys, wherever": {volume: spool.Volume{Files: keys}, path: "/home/mpiuser/.ssh", moved: true},
+		"keys with something else":      {volume: spool.Volume{Files: append(keys, spool.File{Path: "password"})}, path: "/root/.ssh", fails: "/root/.ssh"},
+		"more shared memory":            {volume: spool.Volume{EmptyDir: &spool.EmptyDir{Memory: true}}, path: "/dev/shm"},
+		"scratch space":                 {volume: spool.Volume{EmptyDir: &spool.EmptyDir{}}, path: "/scratch", fails: "/scratch"},
+	}
+	for sentence, c := range cases {
+		t.Run(sentence, func(t *testing.T) {
+			c.volume.Name = "v"
+			dirs := podDirs{memory: t.TempDir(), disk: t.TempDir()}
+			f, err := layOut(dirs, []spool.Volume{c.volume}, time.Now())
+			require.NoError(t, err)
+			moved, err := f.relocations(spool.ContainerOrders{Mounts: []spool.Mount{{Volume: "v", Path: c.path}}})
+			if c.fails != "" {
+				assert.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			_, isMoved := moved[c.path]
+			assert.Equal(t, c.moved, isMoved)
+			assert.Equal(t, dirs.run(), moved[runDir])
+		})
+	}
+}
