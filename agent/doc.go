@@ -14,7 +14,10 @@
 // files in package sandbox, who reaps it in package process.
 //
 // The agent knows the spool and the node it runs on. It must not speak to an API
-// server or a workload manager, and writes no secret anywhere but to memory.
+// server, and writes no secret anywhere but to memory. Of the workload manager it
+// knows the command that starts a step (StepStarter), for launchers in its pod
+// that ask for one; the step's processes then ask the agents of their slots to
+// start the ranks (see package control).
 //
 // It follows Kubernetes' Pod Lifecycle
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/).

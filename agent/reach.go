@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/mpi/launcher"
 	"github.com/gangline/gangline/mpi/sshclient"
@@ -60,21 +61,12 @@ const (
 	// podPatience is how long a pod may still be to come. The pods of a gang are
 	// started together, and each may have files to fetch.
 	podPatience = time.Minute
-	// podPatienceVariable, in the agent's environment, replaces it.
-	podPatienceVariable = "GANGLINE_LAUNCH_PATIENCE"
 	// tellAfter is when a user is told what is waited for.
 	tellAfter = 5 * time.Second
 	askPause  = 200 * time.Millisecond
 	// mostQuestions are asked at a time.
 	mostQuestions = 64
 )
-
-func launchPatience(env func(string) string) time.Duration {
-	if d, err := time.ParseDuration(env(podPatienceVariable)); err == nil && d >= 0 {
-		return d
-	}
-	return podPatience
-}
 
 // missingPod is a pod that cannot take ranks.
 type missingPod struct {
@@ -85,14 +77,14 @@ type missingPod struct {
 // reachAll makes sure that all pods can take ranks: their agents answer, and they
 // run. What cannot change is told at once; pods that are still to come are waited
 // for.
-func (s *slot) reachAll(ctx context.Context, pods []launcher.Pod, ssh spool.SSH, say func(string)) error {
-	ctx, cancel := context.WithTimeout(ctx, launchPatience(os.Getenv)+agentPatience)
+func (s *slot) reachAll(ctx context.Context, pods []launcher.Pod, ssh spool.SSH, patience *time.Duration, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, ptr.Deref(patience, podPatience))
 	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	var mu sync.Mutex
 	var missing []missingPod
 	waiting := map[string]bool{}
-	hopeless := make(chan struct{})
-	giveUp := sync.OnceFunc(func() { close(hopeless) })
 	tell := time.AfterFunc(tellAfter, func() {
 		mu.Lock()
 		defer mu.Unlock()
@@ -108,13 +100,13 @@ func (s *slot) reachAll(ctx context.Context, pods []launcher.Pod, ssh spool.SSH,
 		asking.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			why := s.reach(ctx, hopeless, pod, ssh)
+			why := s.reach(ctx, pod, ssh)
 			mu.Lock()
 			defer mu.Unlock()
 			delete(waiting, pod.Name())
 			if why != "" {
 				missing = append(missing, missingPod{pod, why})
-				giveUp()
+				giveUp(errHopeless)
 			}
 		})
 	}
@@ -153,20 +145,23 @@ func missingError(needed int, missing []missingPod) error {
 	return errors.New(text + "\nWorkers must run as long as the launcher does (see kubectl describe pod). To run on fewer pods on purpose, name them with --host.")
 }
 
-// reach tells why a pod cannot take ranks, "" if it can, or if it is still to come
-// and that does not matter because others are missing.
-func (s *slot) reach(ctx context.Context, hopeless <-chan struct{}, pod launcher.Pod, ssh spool.SSH) string {
+// errHopeless ends the questions when a pod is known to be missing: who else is
+// still to come does not matter then.
+var errHopeless = errors.New("another pod is missing")
+
+// reach tells why a pod cannot take ranks, "" if it can or does not matter.
+func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) string {
 	began := time.Now()
 	for {
 		state, err := s.stateOf(ctx, pod.Slot, ssh)
 		var unreachable net.Error
 		why := ""
 		switch {
-		case err == nil && state == podRunning:
+		case err == nil && state == podRunning, errors.Is(context.Cause(ctx), errHopeless):
 			return ""
 		case err == nil && state == podEnded:
 			return "its pod has ended"
-		case err == nil:
+		case err == nil, errors.Is(err, errSilent):
 			why = fmt.Sprintf("its pod has not started within %s", time.Since(began).Round(time.Second))
 		case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, sshclient.ErrInterrupted):
 			why = fmt.Sprintf("its agent does not answer (%v)", err)
@@ -181,9 +176,10 @@ func (s *slot) reach(ctx context.Context, hopeless <-chan struct{}, pod launcher
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errHopeless) {
+				return ""
+			}
 			return why
-		case <-hopeless:
-			return ""
 		case <-time.After(askPause):
 		}
 	}
@@ -196,6 +192,10 @@ func (s *slot) stateOf(ctx context.Context, k int, ssh spool.SSH) (string, error
 	}
 	return s.askAgent(ctx, k, ssh, sshclient.Session{Argument: statusSubsystem})
 }
+
+// errSilent says that an agent is there and does not speak yet: it has no keys
+// before it has had a pod.
+var errSilent = errors.New("the agent is silent")
 
 // askAgent asks another slot's agent something by one of our SSH subsystems, and
 // returns what it writes.
@@ -213,7 +213,14 @@ func (s *slot) askAgent(ctx context.Context, k int, ssh spool.SSH, question sshc
 	if err != nil {
 		return "", err
 	}
-	client, err := sshclient.Dial(ctx, address, sshclient.Credentials{HostPublicKey: ssh.HostPublicKey, ClientKey: ssh.ClientKey})
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return "", fmt.Errorf("connecting: %w", err)
+	}
+	client, err := sshclient.New(ctx, conn, sshclient.Credentials{HostPublicKey: ssh.HostPublicKey, ClientKey: ssh.ClientKey})
+	if err != nil && ctx.Err() != nil {
+		return "", errSilent
+	}
 	if err != nil {
 		return "", err
 	}

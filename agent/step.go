@@ -39,7 +39,7 @@ func (c controlled) launch(ctx context.Context, l control.Launch, by control.Cal
 	if err != nil {
 		return 0, err
 	}
-	if err := c.reachAll(ctx, plan.pods, look.ssh, by.Say); err != nil {
+	if err := c.reachAll(ctx, plan.pods, look.ssh, l.Patience, by.Say); err != nil {
 		return 0, err
 	}
 	if l.CheckOnly {

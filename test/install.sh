@@ -6,9 +6,9 @@ set -euo pipefail
 packages=(
   openmpi-bin libopenmpi-dev mpich libmpich-dev gcc libc6-dev
   openssh-client pdsh iproute2 util-linux procps
-  python3-torch python3-mpi4py python3-xgboost lammps
 )
 [ "${1:-slurm}" = local ] || packages+=(slurm-wlm slurm-client munge)
+[ "${1:-slurm}" = local ] || packages+=(python3-torch python3-mpi4py python3-xgboost lammps) # what TestFrameworks runs
 
 missing=()
 for package in "${packages[@]}"; do

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gangline/gangline/mpi/launcher"
 )
@@ -24,6 +25,8 @@ type Launch struct {
 	Default  []launcher.Host `json:"default,omitempty"`
 	// PMI is the protocol that the ranks speak.
 	PMI string `json:"pmi,omitempty"`
+	// Patience is how long pods may be still to come; nil for the agent's own.
+	Patience *time.Duration `json:"patience,omitempty"`
 	// Programs are the command line's, with everything resolved.
 	Programs []launcher.RankProgram `json:"programs,omitempty"`
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/gangline/gangline/agent/control"
 	"github.com/gangline/gangline/mpi/launcher"
@@ -53,7 +55,7 @@ func Main(ctx context.Context, args []string) int {
 		case err != nil, request.Informs: // the real launcher's to judge
 		case request.Local():
 			// Hydra would go there by the remote shell, which serves the gang's pods.
-			c.env = launcher.Override(c.env, forkedHere())
+			c.env = forkHere(c.env)
 		default:
 			if err := c.check(ctx, request); err != nil {
 				return c.fail(err)
@@ -72,12 +74,17 @@ func (c call) stepAside() int {
 	return c.fail(become(c.next, c.name, c.args, c.env))
 }
 
-// forkedHere are the variables by which Hydra starts all ranks itself.
-func forkedHere() []string { return []string{"HYDRA_LAUNCHER=fork", "I_MPI_HYDRA_BOOTSTRAP=fork"} }
+// forkHere is the environment with which Hydra starts all ranks itself.
+func forkHere(env []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		return strings.HasPrefix(entry, "HYDRA_LAUNCHER") || strings.HasPrefix(entry, "I_MPI_HYDRA_BOOTSTRAP")
+	})
+	return append(kept, "HYDRA_LAUNCHER=fork", "I_MPI_HYDRA_BOOTSTRAP=fork")
+}
 
 // check asks whether the pods that the command line needs can take ranks.
 func (c call) check(ctx context.Context, request launcher.Request) (err error) {
-	launch := control.Launch{Request: request, CheckOnly: true}
+	launch := control.Launch{Request: request, CheckOnly: true, Patience: c.patience()}
 	if launch.Default, err = c.defaultHosts(); err != nil {
 		return nil //nolint:nilerr // the real launcher says what is wrong with it
 	}
@@ -99,6 +106,19 @@ func (c call) check(ctx context.Context, request launcher.Request) (err error) {
 	return err
 }
 
+// PatienceVariable says how long pods that are still to come are waited for, as a
+// Go duration.
+const PatienceVariable = "GANGLINE_LAUNCH_PATIENCE"
+
+// patience is nil where nothing sensible is said.
+func (c call) patience() *time.Duration {
+	d, err := time.ParseDuration(c.getenv(PatienceVariable))
+	if err != nil || d <= 0 {
+		return nil
+	}
+	return &d
+}
+
 // start has the ranks started by the workload manager.
 func (c call) start(ctx context.Context) int {
 	request, err := launcher.Parse(c.args, false)
@@ -113,7 +133,7 @@ func (c call) start(ctx context.Context) int {
 			c.say("ignored: " + ignored)
 		}
 	}
-	launch := control.Launch{Request: request}
+	launch := control.Launch{Request: request, Patience: c.patience()}
 	if launch.Default, err = c.defaultHosts(); err != nil {
 		return c.fail(err)
 	}

@@ -173,10 +173,10 @@ func (b *bench) controllerCalls(ctx context.Context) (float64, error) {
 	return sum, lines.Err()
 }
 
-// runBurst prints how fast TrainJobs become JobSets, next to JobSets that are
-// created as such.
-func (b *bench) runBurst(ctx context.Context, config *rest.Config) error {
-	config = rest.CopyConfig(config)
+// measureTrainJobs prints how fast TrainJobs become JobSets, next to JobSets that
+// are created as such.
+func (b *bench) measureTrainJobs(ctx context.Context) error {
+	config := rest.CopyConfig(b.config)
 	config.QPS = -1 // the API server's own fairness decides
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// measureStart prints how long a gang takes until all its pods run, next to a
+// bare sbatch of the same shape.
+func (b *bench) measureStart(ctx context.Context) error {
+	var c comparison
+	for round := range b.rounds + 1 {
+		one, err := b.bareSlurm(ctx, round)
+		if err != nil {
+			return err
+		}
+		other, err := b.jobSet(ctx, round)
+		if err != nil {
+			return err
+		}
+		if round == 0 {
+			continue // the first warms up
+		}
+		c.add(one, other)
+		fmt.Fprintf(os.Stderr, "round %d: sbatch %.2f s, JobSet %.2f s\n", round, one, other)
+	}
+	heading(fmt.Sprintf("%d tasks on %d nodes, %d CPUs and %d GPUs each", nodes, nodes, cpus, gpus))
+	c.print("sbatch + srun: all tasks started (s)", "kubectl apply: all pods Running (s)")
+	return nil
+}
+
+// bareSlurm is the time from sbatch to the last task's first instruction.
+func (b *bench) bareSlurm(ctx context.Context, round int) (float64, error) {
+	mark := filepath.Join(b.env.Slurm.SharedDir(), fmt.Sprintf("bench-%d-", round))
+	script := fmt.Sprintf("#!/bin/sh\nsrun sh -c ': > %s$SLURM_PROCID; sleep 1'\n", mark)
+	began := time.Now()
+	id, err := b.env.Slurm.Submit(ctx, script, fmt.Sprintf("--ntasks=%d", nodes), fmt.Sprintf("--cpus-per-task=%d", cpus), fmt.Sprintf("--gpus-per-task=%d", gpus))
+	if err != nil {
+		return 0, fmt.Errorf("bare sbatch: %w", err)
+	}
+	err = poll(ctx, func() (bool, error) {
+		marks, err := filepath.Glob(mark + "*")
+		return len(marks) == nodes, err
+	})
+	took := time.Since(began).Seconds()
+	if err != nil {
+		return 0, fmt.Errorf("waiting for the tasks: %w", err)
+	}
+	_, err = b.env.Slurm.WaitJob(ctx, id, "COMPLETED")
+	return took, err
+}
+
+// jobSet is the time from kubectl apply to the last pod's Running in the API
+// server.
+func (b *bench) jobSet(ctx context.Context, round int) (float64, error) {
+	name := fmt.Sprintf("bench-%d", round)
+	pods, err := b.pods.Watch(ctx, metav1.ListOptions{LabelSelector: jobSetLabel + name})
+	if err != nil {
+		return 0, fmt.Errorf("watching the pods: %w", err)
+	}
+	defer pods.Stop()
+	began := time.Now()
+	if _, err := b.env.Kubectl(ctx, manifest(name, nodes, gpus, "sleep 3"), "apply", "-f", "-"); err != nil {
+		return 0, err
+	}
+	running := map[string]bool{}
+	for event := range pods.ResultChan() {
+		if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning {
+			running[pod.Name] = true
+		}
+		if len(running) == nodes {
+			break
+		}
+	}
+	took := time.Since(began).Seconds()
+	if len(running) < nodes {
+		return 0, errors.New("the watch of the pods ended before all of them ran")
+	}
+	return took, b.quiet(ctx)
+}
