@@ -14,8 +14,12 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: install
-install: ## Install the Debian packages that demo and tests need (a no-op if they are there)
+install: ## Install the Debian packages that the demo needs (a no-op if they are there)
 	@test/install.sh $(WLM)
+
+.PHONY: install-tests
+install-tests: ## Install those that the tests need
+	@test/install.sh tests
 
 .PHONY: build
 build: ## Build the programs into bin/
@@ -37,7 +41,7 @@ demo-down: ## End what demo has left running
 	@go run ./test/demo down
 
 .PHONY: test
-test: install devcluster build unit e2e ## Pass all tests
+test: install-tests devcluster build unit e2e ## Pass all tests
 
 .PHONY: unit
 unit: ## Unit tests, and those of single parts against the real tools
@@ -49,11 +53,12 @@ e2e: ## End-to-end tests on a real control plane and a real Slurm
 	go test $(GO_TEST_FLAGS) -count=1 -timeout 25m ./test/e2e/...
 
 .PHONY: chaos
-chaos: install devcluster build ## Let saboteurs loose for a while (GANGLINE_CHAOS_DURATION, GANGLINE_CHAOS_SEED)
+chaos: install-tests devcluster build ## Let saboteurs loose for a while (GANGLINE_CHAOS_DURATION, GANGLINE_CHAOS_SEED)
 	go test $(GO_TEST_FLAGS) -tags chaos -count=1 -timeout 60m -run TestChaos ./test/e2e/
 
 .PHONY: bench
-bench: install devcluster build ## Print how fast gangs start, next to bare sbatch, and TrainJobs become JobSets
+bench: devcluster build ## Print starts of gangs, MPI, launches and TrainJobs, next to the bare tools
+	@test/install.sh bench
 	@go run ./test/bench
 
 .PHONY: lint

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that demo and tests need, if any is missing.
-# With the argument "local" it leaves Slurm out.
+# Installs the Debian packages that are needed, if any is missing. The argument
+# says for what: "local" (the demo without Slurm), "slurm" (the demo), "tests"
+# (the frameworks too), "bench" (OpenSSH's server too).
 set -euo pipefail
+purpose=${1:-slurm}
 
 packages=(
   openmpi-bin libopenmpi-dev mpich libmpich-dev gcc libc6-dev
   openssh-client pdsh iproute2 util-linux procps
 )
-[ "${1:-slurm}" = local ] || packages+=(slurm-wlm slurm-client munge)
-[ "${1:-slurm}" = local ] || packages+=(python3-torch python3-mpi4py python3-xgboost lammps) # what TestFrameworks runs
+[ "$purpose" = local ] || packages+=(slurm-wlm slurm-client munge)
+[ "$purpose" != tests ] || packages+=(python3-torch python3-mpi4py python3-xgboost lammps)
+[ "$purpose" != bench ] || packages+=(openssh-server)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -31,7 +31,6 @@ func TestFrameworks(t *testing.T) {
 		"mpi4py by SSH":                          func(w *world) { mpi4py(w, "ssh") },
 		"mpi4py by srun":                         func(w *world) { mpi4py(w, "srun") },
 		"LAMMPS melts a crystal, by SSH":         func(w *world) { lammps(w, "ssh") },
-		"LAMMPS melts a crystal, by srun":        func(w *world) { lammps(w, "srun") },
 		"XGBoost's collective":                   xgboostCollective,
 		"XGBoost trains on three nodes":          xgboostTrains,
 	} {
