@@ -200,7 +200,8 @@ runtimeRef: {name: deepspeed-distributed}
 trainer:
   numNodes: 3
   numProcPerNode: 2
-  resourcesPerNode: {requests: {cpu: "5", memory: 256Mi}} # an HPC node each
+  # A whole HPC node each: the port 2222 is the node's, and other tests use it.
+  resourcesPerNode: {requests: {cpu: "8", memory: 256Mi}}
   command: ["true"]
 runtimePatches:
 - manager: gangline.dev/test
