@@ -57,16 +57,12 @@ func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller)
 	}
 	c.ranks.add(r.Step, proc)
 	overseeRank(ctx, proc, by.Signals)
-	told := c.ranks.remove(r.Step, proc)
+	exit := c.ranks.remove(r.Step, proc)
 	if err := c.namespaces.ReleaseUnused(); err != nil {
 		c.logger.Warn("ending a rank", "error", err)
 	}
 	if trap != nil && trap.sprung.Load() {
 		return 0, wrongProtocol(r)
-	}
-	exit := process.ExitCode(proc.Status())
-	if told != 0 && exit == 128+int(told) {
-		exit = 0 // or it would cut short those that have more to do before they end
 	}
 	return exit, nil
 }

@@ -31,6 +31,8 @@ type rankTable struct {
 	ranks map[string]map[*process.Process]bool
 	// told are the steps whose ranks were told to end, and by which signal.
 	told map[string]unix.Signal
+	// ended are those that have ended.
+	ended map[string]ends
 }
 
 // add notes a rank that has been started. One whose step was told to end
@@ -50,22 +52,39 @@ func (t *rankTable) add(step string, p *process.Process) {
 	}
 }
 
-// remove forgets a rank that has ended, and tells by which signal it was told to,
-// 0 for none.
-func (t *rankTable) remove(step string, p *process.Process) unix.Signal {
+// remove takes a rank that has ended off the table and returns its exit status for
+// the workload manager. One that was told to end and did so has not failed: or it
+// would cut short those that have more to do before they end.
+func (t *rankTable) remove(step string, p *process.Process) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if delete(t.ranks[step], p); len(t.ranks[step]) == 0 {
 		delete(t.ranks, step)
 	}
-	return t.told[step]
+	exit := process.ExitCode(p.Status())
+	if told := t.told[step]; told != 0 && exit == 128+int(told) {
+		exit = 0
+	}
+	if t.ended == nil {
+		t.ended = map[string]ends{}
+	}
+	before := t.ended[step]
+	t.ended[step] = ends{before.ranks + 1, max(before.exit, exit)}
+	return exit
+}
+
+// endsOf tells how many ranks of a step have ended, and how.
+func (t *rankTable) endsOf(step string) ends {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended[step]
 }
 
 // signal signals the ranks of a step.
 func (t *rankTable) signal(step string, sig unix.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if ends(sig) {
+	if isEnd(sig) {
 		if t.told == nil {
 			t.told = map[string]unix.Signal{}
 		}
@@ -76,8 +95,8 @@ func (t *rankTable) signal(step string, sig unix.Signal) {
 	}
 }
 
-// ends tells the signals by which a user ends a program.
-func ends(sig unix.Signal) bool {
+// isEnd tells the signals by which a user ends a program.
+func isEnd(sig unix.Signal) bool {
 	return sig == unix.SIGTERM || sig == unix.SIGINT || sig == unix.SIGHUP || sig == unix.SIGQUIT
 }
 

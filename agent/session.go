@@ -23,7 +23,7 @@ func (s *slot) serveSSH(keys spool.SSH) error {
 	s.sharePeers()
 	server, err := sshd.New(sshd.Config{
 		HostKey: keys.HostKey, AuthorizedKeys: keys.ClientPublicKey, Logger: s.logger,
-		Subsystems: []string{session.SFTP, statusSubsystem, signalSubsystem},
+		Subsystems: []string{session.SFTP, statusSubsystem, signalSubsystem, endedSubsystem},
 		Peers:      func(host string) []string { return s.peers.Load().Addresses(host) },
 	}, s)
 	if err != nil {
@@ -53,6 +53,8 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 		return s.serveStatus(ctx, c.Stdout)
 	case signalSubsystem:
 		return s.serveSignal(c.Stdin)
+	case endedSubsystem:
+		return s.serveEnded(c.Stdin, c.Stdout)
 	}
 	recipe, err := s.sessionRecipe(ctx, c)
 	if err != nil {

@@ -126,6 +126,9 @@ func (c controlled) step(ctx context.Context, l control.Launch, plan launchPlan,
 			return 0, fmt.Errorf("it is not known on which node %s is: gangline-node is older than gangline-agent; update it", r.Pod.Name())
 		}
 	}
+	for i, p := range l.Programs {
+		l.Programs[i].Env = launcher.Override(launcher.ForSharedNodes(plan.ranks), p.Env)
+	}
 	name := rand.Text()
 	orders, err := launcher.StepOrders{Step: name, Runs: launcher.RunsOf(plan.ranks), Programs: l.Programs, PMI: l.PMI}.Encode()
 	if err != nil {
@@ -159,16 +162,27 @@ func (c controlled) step(ctx context.Context, l control.Launch, plan launchPlan,
 	// kills this command and its helper at once leaves ranks behind.
 	proc, err := c.table.Start(process.Spec{
 		Path: path, Argv: command.Argv, Files: by.Files[:3],
-		Env: append(launcher.WithoutManager(os.Environ()), launcher.StepVariable+"="+orders),
+		Env: append(launcher.WithoutManager(os.Environ()), launcher.StepVariable+"="+orders,
+			// Slurm's PMIx plugin connects nodes directly or by its own messages. The
+			// former fails now and then between the components of a heterogeneous job.
+			"SLURM_PMIX_DIRECT_CONN=false"),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("starting %s: %w", path, err)
 	}
 	c.logger.Info("a step began", "ranks", len(plan.ranks), "pods", len(plan.pods), "pmi", l.PMI)
+	stuck := make(chan int, 1)
+	if mayStick(plan.ranks, l.PMI) {
+		c.background.Go(func() { c.unstick(c.ctx, proc, plan, name, ssh, stuck) })
+	}
 	told := overseeStep(ctx, proc, by.Signals, func(signal string) {
 		c.background.Go(func() { c.signalRanks(c.ctx, plan.pods, name, signal, ssh) })
 	})
 	exit := process.ExitCode(proc.Status())
+	select {
+	case exit = <-stuck:
+	default:
+	}
 	c.logger.Info("a step ended", "code", exit)
 	if exit == 0 && told != 0 {
 		// A run that was cut short has not succeeded, however well it ended.
@@ -203,7 +217,7 @@ func overseeStep(ctx context.Context, proc *process.Process, signals <-chan stri
 				_ = proc.SignalAlone(unix.SIGTERM)
 				continue
 			}
-			if ends(sig) {
+			if isEnd(sig) {
 				told = sig
 			}
 			pass(name)

@@ -54,6 +54,22 @@ func Inherited(own []string) []string {
 	return env
 }
 
+// ForSharedNodes are variables of ranks whose step has several pods on a node. To
+// MPI these are one host. But each pod has a user namespace of its own, across
+// which the kernel lets no process read another's memory: Open MPI 4 warns of
+// that, and may crash when it finds out late. Ranks then copy through shared
+// memory.
+func ForSharedNodes(ranks []Rank) []string {
+	slots := map[string]int{}
+	for _, r := range ranks {
+		if slot, known := slots[r.Pod.Node]; known && slot != r.Pod.Slot {
+			return []string{"OMPI_MCA_btl_vader_single_copy_mechanism=none"}
+		}
+		slots[r.Pod.Node] = r.Pod.Slot
+	}
+	return nil
+}
+
 // RankVariables are the variables that the workload manager gives each rank and
 // the rank is to see: who it is, and where it finds its peers. The others of the
 // process that it starts are not the pod's.

@@ -111,6 +111,14 @@ func TestLeftOut(t *testing.T) {
 	assert.Empty(t, g.LeftOut(places))
 }
 
+func TestForSharedNodes(t *testing.T) {
+	for line, want := range map[string]int{"a": 1, "--host pi-0:2,pi-2:2 a": 0, "-n 2 a": 0} {
+		ranks, err := lay(t, gang(), line)
+		require.NoError(t, err)
+		assert.Len(t, launcher.ForSharedNodes(ranks), want, line)
+	}
+}
+
 func TestForeignHostsAreNamed(t *testing.T) {
 	places, foreign := gang().Places([]launcher.Host{{Name: "elsewhere"}, {Name: "pi-1"}, {Name: "10.0.0.0"}})
 	assert.Len(t, places, 1)
