@@ -40,6 +40,7 @@ type pod struct {
 	names   []spool.Name
 	current map[string]*execution // by container
 	runs    map[string]int        // the last run of each container
+	update  []byte                // the last one, sealed
 	logger  *slog.Logger
 
 	interrupted bool // it was told to end because the allocation ends

@@ -162,6 +162,7 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 		}
 		s.wakeSessions()
 	}
+	s.takeUpdate(p, now)
 	var wake time.Time
 	if p.up() || p.life.Finished() {
 		wake = p.step(now)

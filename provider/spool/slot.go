@@ -32,6 +32,9 @@ type Desired struct {
 	// Orders is a PodOrders as JSON, sealed (see Seal). A pod that already
 	// runs keeps the orders it started with.
 	Orders []byte `json:"orders,omitempty"`
+	// Update is a PodUpdate as JSON, sealed like Orders: what has changed since
+	// the pod got those. It is complete: a later one replaces an earlier one.
+	Update []byte `json:"update,omitempty"`
 }
 
 // Status is slots/<k>/status.json: what the slot's agent observes.
@@ -114,6 +117,16 @@ type PodOrders struct {
 	HostAliases    []corev1.HostAlias `json:"hostAliases,omitempty"`
 	SSH            SSH                `json:"ssh"`
 	MPI            MPI                `json:"mpi,omitzero"`
+}
+
+// PodUpdate is what changes while a pod runs.
+type PodUpdate struct {
+	UID string `json:"uid"`
+	// Volumes are those whose Files are to be replaced.
+	Volumes []Volume `json:"volumes,omitempty"`
+	// EphemeralContainers are all that the pod has got by now. None is started
+	// twice, nor taken away.
+	EphemeralContainers []ContainerOrders `json:"ephemeralContainers,omitempty"`
 }
 
 // MPI is how the pod's launchers (mpirun, mpiexec) start their ranks.
