@@ -3,6 +3,9 @@ package framework
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -36,6 +39,23 @@ type Watch struct {
 	Map handler.MapFunc
 	// Optional watches are left out when the API server does not know the kind.
 	Optional bool
+}
+
+// MetadataOf is the object to watch for the metadata of a kind alone.
+func MetadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// Owned are the watches of core kinds of what a plugin builds, so that it is made
+// again when somebody deletes it. Whose it is the owner says; the metadata has that.
+func Owned(kinds ...string) []Watch {
+	watches := make([]Watch, len(kinds))
+	for i, kind := range kinds {
+		watches[i].Object = MetadataOf(corev1.SchemeGroupVersion.WithKind(kind))
+	}
+	return watches
 }
 
 // PreExecution phase: admission.

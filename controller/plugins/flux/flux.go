@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -31,17 +30,8 @@ func New() *Plugin { return &Plugin{} }
 // Name is Kubeflow's.
 func (*Plugin) Name() string { return "Flux" }
 
-// Watches are the kinds of what Build makes, so that it is made again when
-// somebody deletes it. Whose it is the owner says; the metadata has that.
-func (*Plugin) Watches() []framework.Watch {
-	return []framework.Watch{{Object: metadata("ConfigMap")}, {Object: metadata("Secret")}}
-}
-
-func metadata(kind string) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return object
-}
+// Watches are the kinds of what Build makes.
+func (*Plugin) Watches() []framework.Watch { return framework.Owned("ConfigMap", "Secret") }
 
 const atLeastOne = "must be greater than or equal to 1 for Flux TrainJob"
 

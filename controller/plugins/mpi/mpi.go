@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
@@ -27,17 +26,8 @@ func New() *Plugin { return &Plugin{} }
 // Name is Kubeflow's.
 func (*Plugin) Name() string { return "MPI" }
 
-// Watches are the kinds of what Build makes, so that it is made again when
-// somebody deletes it. Whose it is the owner says; the metadata has that.
-func (*Plugin) Watches() []framework.Watch {
-	return []framework.Watch{{Object: metadata("ConfigMap")}, {Object: metadata("Secret")}}
-}
-
-func metadata(kind string) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return object
-}
+// Watches are the kinds of what Build makes.
+func (*Plugin) Watches() []framework.Watch { return framework.Owned("ConfigMap", "Secret") }
 
 // EnforceMLPolicy gives job "node" the TrainJob's number of nodes, both jobs the
 // SSH keys, and the launcher the hostfile and its variables.

@@ -43,13 +43,9 @@ spec:
           spec: {template: {spec: {containers: [{name: node, resources: {limits: {cpu: 12, nvidia.com/gpu: 4}}}]}}}`
 
 func TestEnforceMLPolicy(t *testing.T) {
-	tests := map[string]struct {
-		trainJob, runtime string
-		pods              int32
-		pod               string
-	}{
+	trainertest.EnforceMLPolicy(t, torch.New(), map[string]trainertest.Policy{
 		"the TrainJob's env comes before torchrun's options": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec:
   trainer:
@@ -58,9 +54,9 @@ spec:
     image: mine
     command: [torchrun, train.py]
     env: [{name: EPOCHS, value: "5"}, {name: NCCL_DEBUG, value: INFO}]`,
-			runtime: runtime,
-			pods:    4,
-			pod: `
+			Runtime: runtime,
+			Pods:    4,
+			Pod: `
 containers:
 - name: node
   env:
@@ -76,10 +72,10 @@ containers:
 - name: side`,
 		},
 		"without a spec.trainer only the number of nodes is the policy's": {
-			trainJob: `metadata: {name: tj}`,
-			runtime:  runtime,
-			pods:     2,
-			pod: `
+			TrainJob: `metadata: {name: tj}`,
+			Runtime:  runtime,
+			Pods:     2,
+			Pod: `
 containers:
 - name: node
   env: [{name: NCCL_DEBUG, value: WARN}]
@@ -87,10 +83,10 @@ containers:
 - name: side`,
 		},
 		"a runtime of another framework is not touched": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec: {trainer: {numNodes: 4}}`,
-			runtime: `
+			Runtime: `
 spec:
   mlPolicy: {numNodes: 2, jax: {}}
   template:
@@ -100,14 +96,14 @@ spec:
         template:
           metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
           spec: {template: {spec: {containers: [{name: node}]}}}`,
-			pods: 2,
-			pod:  `containers: [{name: node}]`,
+			Pods: 2,
+			Pod:  `containers: [{name: node}]`,
 		},
 		"the KEP's names: the label on the pods, the container trainer, and a subdomain": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec: {trainer: {args: [num-epochs=5]}}`,
-			runtime: `
+			Runtime: `
 spec:
   mlPolicy: {numNodes: 2, torch: {}}
   template:
@@ -120,8 +116,8 @@ spec:
             template:
               metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
               spec: {containers: [{name: trainer, command: [torchrun, train.py]}]}`,
-			pods: 2,
-			pod: `
+			Pods: 2,
+			Pod: `
 containers:
 - name: trainer
   command: [torchrun, train.py]
@@ -134,19 +130,7 @@ containers:
   - {name: PET_MASTER_PORT, value: "29500"}
   ports: [{containerPort: 29500}]`,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			info, trainJob := trainertest.Info(t, test.trainJob, test.runtime)
-
-			require.NoError(t, torch.New().EnforceMLPolicy(info, trainJob))
-
-			want := trainertest.Parse[corev1.PodSpec](t, test.pod)
-			assert.Equal(t, trainertest.YAML(t, want), trainertest.YAML(t, info.PodSets[0].Pod()))
-			assert.Equal(t, test.pods, info.PodSets[0].Count)
-			assert.Equal(t, trainJob.Spec.Trainer, info.Trainer, "only torchtune changes the trainer")
-		})
-	}
+	})
 }
 
 func TestProcessesPerNode(t *testing.T) {

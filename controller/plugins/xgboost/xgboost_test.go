@@ -33,18 +33,14 @@ const gpuRuntime = runtime + `
                   resources: {limits: {nvidia.com/gpu: 2}}`
 
 func TestEnforceMLPolicy(t *testing.T) {
-	tests := map[string]struct {
-		trainJob, runtime string
-		pods              int32
-		pod               string
-	}{
+	trainertest.EnforceMLPolicy(t, xgboost.New(), map[string]trainertest.Policy{
 		"each node learns its rank and the tracker": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec: {trainer: {numNodes: 4}}`,
-			runtime: runtime,
-			pods:    4,
-			pod: `
+			Runtime: runtime,
+			Pods:    4,
+			Pod: `
 containers:
 - name: node
   env:
@@ -57,19 +53,19 @@ containers:
   ports: [{containerPort: 29500}]`,
 		},
 		"without a spec.trainer only the number of nodes is the policy's": {
-			trainJob: `metadata: {name: tj}`,
-			runtime:  runtime,
-			pods:     2,
-			pod: `
+			TrainJob: `metadata: {name: tj}`,
+			Runtime:  runtime,
+			Pods:     2,
+			Pod: `
 containers:
 - name: node
   env: [{name: NTHREAD, value: "4"}]`,
 		},
 		"a runtime of another framework is not touched": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec: {trainer: {numNodes: 4}}`,
-			runtime: `
+			Runtime: `
 spec:
   mlPolicy: {numNodes: 2, jax: {}}
   template:
@@ -79,14 +75,14 @@ spec:
         template:
           metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
           spec: {template: {spec: {containers: [{name: node}]}}}`,
-			pods: 2,
-			pod:  `containers: [{name: node}]`,
+			Pods: 2,
+			Pod:  `containers: [{name: node}]`,
 		},
 		"a runtime that trains nothing is not touched": {
-			trainJob: `
+			TrainJob: `
 metadata: {name: tj}
 spec: {trainer: {numNodes: 4}}`,
-			runtime: `
+			Runtime: `
 spec:
   mlPolicy: {numNodes: 2, xgboost: {}}
   template:
@@ -94,21 +90,10 @@ spec:
       replicatedJobs:
       - name: node
         template: {spec: {template: {spec: {containers: [{name: node}]}}}}`,
-			pods: 1,
-			pod:  `containers: [{name: node}]`,
+			Pods: 1,
+			Pod:  `containers: [{name: node}]`,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			info, trainJob := trainertest.Info(t, test.trainJob, test.runtime)
-
-			require.NoError(t, xgboost.New().EnforceMLPolicy(info, trainJob))
-
-			want := trainertest.Parse[corev1.PodSpec](t, test.pod)
-			assert.Equal(t, trainertest.YAML(t, want), trainertest.YAML(t, info.PodSets[0].Pod()))
-			assert.Equal(t, test.pods, info.PodSets[0].Count)
-		})
-	}
+	})
 }
 
 func TestWorkers(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,16 +24,10 @@ import (
 func Watches(kind schema.GroupVersionKind, reader client.Reader) []framework.Watch {
 	m := mapper{reader}
 	return []framework.Watch{
-		{Object: metadata(kind), Optional: true},
-		{Object: metadata(corev1.SchemeGroupVersion.WithKind("LimitRange")), Map: m.ofLimitRange, Optional: true},
-		{Object: metadata(nodev1.SchemeGroupVersion.WithKind("RuntimeClass")), Map: m.ofRuntimeClass, Optional: true},
+		{Object: framework.MetadataOf(kind), Optional: true},
+		{Object: framework.MetadataOf(corev1.SchemeGroupVersion.WithKind("LimitRange")), Map: m.ofLimitRange, Optional: true},
+		{Object: framework.MetadataOf(nodev1.SchemeGroupVersion.WithKind("RuntimeClass")), Map: m.ofRuntimeClass, Optional: true},
 	}
-}
-
-func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
 }
 
 // mapper finds the TrainJobs that an object concerns.
