@@ -27,10 +27,21 @@ build: ## Build the programs into bin/
 	@go build -o $(BIN)/ ./cmd/gangline-node ./cmd/gangline-controller
 	@CGO_ENABLED=0 go build -o $(BIN)/gangline-agent ./cmd/gangline-agent
 
+.PHONY: build-faults
+build-faults: ## Build the programs that end themselves where a test asks for it into bin/faults/
+	@echo "building gangline-node and gangline-agent with fault points"
+	@go build -tags faults -o $(BIN)/faults/ ./cmd/gangline-node
+	@CGO_ENABLED=0 go build -tags faults -o $(BIN)/faults/gangline-agent ./cmd/gangline-agent
+
 .PHONY: devcluster
 devcluster: ## Build the dev control plane and kubectl into bin/ (the first time takes minutes)
 	@test/devcluster/build.sh $(BIN)/devcluster
 	@ln -sf devcluster $(BIN)/kubectl
+
+.PHONY: metrics-server
+metrics-server: ## Build the metrics-server of the tests into bin/ (the first time takes minutes)
+	@echo "building metrics-server"
+	@go build -C test/metricsserver -o $(CURDIR)/$(BIN)/metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server
 
 .PHONY: demo
 demo: install devcluster build ## Show the main job end to end (WLM=local: without Slurm)
@@ -41,7 +52,7 @@ demo-down: ## End what demo has left running
 	@go run ./test/demo down
 
 .PHONY: test
-test: install-tests devcluster build unit e2e ## Pass all tests
+test: install-tests devcluster metrics-server build build-faults unit e2e ## Pass all tests
 
 .PHONY: unit
 unit: ## Unit tests, and those of single parts against the real tools
@@ -66,6 +77,7 @@ lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
 	go vet ./...
 	go vet -tags chaos ./test/e2e
+	go vet -tags faults ./provider/faults
 	$(TOOLS) staticcheck ./...
 	cd test/compat && go vet ./...
 	shellcheck .ci/run $$(git ls-files '*.sh')
@@ -74,7 +86,8 @@ lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 .PHONY: generate
 generate: ## Write deep copies, CRDs and the generated documents anew
 	go run ./controller/api/gen
-	go test ./translate -run TestDocumentOfPodFields -update
+	go test ./translate -run TestDocument -update
+	go test ./provider/slurm -run TestDocument -update
 
 .PHONY: clean
 clean: ## Remove bin/

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/process"
+	"github.com/gangline/gangline/agent/usage"
 	"github.com/gangline/gangline/agent/watch"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -25,6 +26,7 @@ const lastReportTimeout = time.Minute
 type agent struct {
 	cfg   Config
 	table *process.Table
+	meter *usage.Meter
 	key   *spool.Key
 }
 
@@ -35,6 +37,7 @@ func (a *agent) serve(ctx context.Context, g spool.Gang, indices []int) error {
 	defer func() {
 		for _, s := range slots {
 			_ = s.listener.Close()
+			s.ports.close()
 		}
 	}()
 	instance := uuid.NewString()
@@ -63,6 +66,7 @@ func (a *agent) serve(ctx context.Context, g spool.Gang, indices []int) error {
 	go func() { running.Wait(); close(ended) }()
 	var watching sync.WaitGroup
 	watching.Go(func() { a.watch(all, slots, leave) })
+	go a.reportUsage(all, slots) // not waited for: a filesystem that hangs must not hold up the end
 	defer watching.Wait()
 	defer cancel(nil)
 
@@ -94,7 +98,7 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	}
 	s := &slot{
 		cfg: a.cfg, index: k, spec: g.Slots[k], slots: g.Slots, allocation: g.Allocation,
-		key: a.key, table: a.table, listener: listener, logger: logger,
+		key: a.key, table: a.table, meter: a.meter, listener: listener, logger: logger,
 		reporter: newReporter(a.cfg.Dir.Status(k), logger),
 		messages: make(chan func()),
 		names:    g.Names,
@@ -110,7 +114,7 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	s.status.Version = spool.Version
 	s.status.Agent = spool.Agent{
 		Instance: instance, JobID: a.cfg.JobID, Node: a.cfg.Node, Address: a.cfg.Address,
-		SSHPort:   listener.Addr().(*net.TCPAddr).Port,
+		SSHPort: listener.Addr().(*net.TCPAddr).Port, RendezvousPorts: s.ports.numbers,
 		Recipient: a.key.Recipient(), Started: time.Now(),
 		PrivateRoot: a.cfg.PrivateRoot == nil,
 	}
@@ -140,8 +144,12 @@ func (s *slot) prepare() error {
 		s.locks = append(s.locks, lock)
 	}
 	var earlier spool.Status
-	if _, err := spool.Read(s.cfg.Dir.Status(s.index), &earlier); err != nil || earlier.Pod == nil {
+	if _, err := spool.Read(s.cfg.Dir.Status(s.index), &earlier); err != nil {
 		return err
+	}
+	s.keepPorts(earlier.Agent)
+	if earlier.Pod == nil {
+		return nil
 	}
 	p := *earlier.Pod
 	if !p.Done {

@@ -3,19 +3,21 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
+	"io"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/crilog"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 const (
@@ -24,9 +26,6 @@ const (
 	codeStartError   = 128
 	reasonStartError = "StartError"
 
-	// quiet is how long a run's output may be silent, after its end, before it
-	// is taken to be complete.
-	quiet = 500 * time.Millisecond
 	// sweepTimeout bounds the wait for killed processes.
 	sweepTimeout = 30 * time.Second
 )
@@ -50,20 +49,23 @@ func (p *pod) start(name string, run int) {
 		defer kill()
 		exit, ended := lifecycle.Exit{Code: codeStartError, Reason: reasonStartError}, time.Time{}
 		if err == nil {
-			exit, ended, err = p.execute(ctx, c, run, recipe, func(proc *process.Process, at time.Time) {
+			exit, ended, err = p.execute(ctx, c, run, recipe, func(proc *process.Process, streams *attach.Console, at time.Time) {
 				p.slot.post(func() {
-					e.process = proc
+					e.process, e.streams = proc, streams
 					p.life.Started(name, at)
+					p.slot.wakeSessions()
 				})
 			})
 		}
 		if err != nil {
-			exit.Message, ended = err.Error(), time.Now()
+			// It may quote a command line of any length.
+			exit.Message, ended = beginning(err.Error(), p.terminationLimit()), time.Now()
 			p.logger.Warn("a container did not start", "container", name, "run", run, "error", err)
 		}
 		p.slot.post(func() {
 			delete(p.current, name)
 			p.life.Exited(name, ended, exit)
+			p.slot.wakeSessions()
 			p.logger.Info("ended", "container", name, "run", run, "code", exit.Code)
 		})
 	})
@@ -72,7 +74,7 @@ func (p *pod) start(name string, run int) {
 // execute runs a container once, until nothing of it is left. The end of the
 // context kills it. An error says why it did not start; the exit then says so too.
 func (p *pod) execute(
-	ctx context.Context, c spool.ContainerOrders, run int, r sandbox.Recipe, started func(*process.Process, time.Time),
+	ctx context.Context, c spool.ContainerOrders, run int, r sandbox.Recipe, started func(*process.Process, *attach.Console, time.Time),
 ) (lifecycle.Exit, time.Time, error) {
 	failed := lifecycle.Exit{Code: codeStartError, Reason: reasonStartError}
 	if len(c.Argv) == 0 {
@@ -83,16 +85,24 @@ func (p *pod) execute(
 		return failed, time.Time{}, err
 	}
 	path := p.slot.cfg.Dir.Log(p.slot.index, p.orders.UID, c.Name, run)
-	log, err := crilog.Create(path)
+	log, err := p.createLog(path, run)
 	if err != nil {
 		return failed, time.Time{}, err
 	}
-	proc, wait, err := p.slot.startLogged(ctx, r, log)
+	streams, err := attach.Open(attach.Options{
+		Stdin: c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY, Dir: p.files.dirs.disk,
+	})
+	if err != nil {
+		return failed, time.Time{}, errors.Join(err, log.Close())
+	}
+	starved := watchMemory()
+	proc, wait, err := p.slot.startLogged(ctx, r, streams, log)
 	if err != nil {
 		return failed, time.Time{}, errors.Join(err, log.Close())
 	}
 	defer context.AfterFunc(ctx, func() { _ = proc.Signal(unix.SIGKILL) })()
-	started(proc, time.Now())
+	started(proc, streams, time.Now())
+	defer p.measure(c.Name, run, proc)()
 	<-proc.Done()
 	ended := time.Now()
 	// The mark is a whole entry: the id of a container "a-0" begins with that of
@@ -109,6 +119,9 @@ func (p *pod) execute(
 		p.logger.Error("the log is incomplete", "container", c.Name, "run", run, "error", err)
 	}
 	exit := lifecycle.Exit{Code: process.ExitCode(proc.Status())}
+	if exit.Code == codeKilled && ctx.Err() == nil && starved() {
+		exit.Reason = wellknown.ReasonOOMKilled
+	}
 	fallBack := exit.Code != 0 && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
 	if exit.Message, err = termination.message(p.terminationLimit(), fallBack, path); err != nil {
 		p.logger.Warn("reading the termination message", "container", c.Name, "run", run, "error", err)
@@ -118,37 +131,24 @@ func (p *pod) execute(
 
 // startLogged starts a process whose output goes to a log. The function that it
 // returns waits until the log has all of it.
-func (s *slot) startLogged(ctx context.Context, r sandbox.Recipe, log *crilog.Log) (*process.Process, func(), error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the container's input: %w", err)
-	}
-	defer null.Close() //nolint:errcheck // nothing was written
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the container's output: %w", err)
-	}
-	defer outW.Close() //nolint:errcheck // the process has a duplicate
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the container's output: %w", errors.Join(err, outR.Close()))
-	}
-	defer errW.Close() //nolint:errcheck // as above
+func (s *slot) startLogged(ctx context.Context, r sandbox.Recipe, streams *attach.Console, log *crilog.Log) (*process.Process, func(), error) {
 	starter := sandbox.Starter{Table: s.table, KillGroup: true, Started: s.namespaces.Hold}
-	proc, err := starter.Start(ctx, r, sandbox.Streams{Stdin: null, Stdout: outW, Stderr: errW})
+	proc, err := starter.Start(ctx, r, streams.Process())
+	streams.Started()
 	if err != nil {
-		return nil, nil, errors.Join(err, outR.Close(), errR.Close())
+		streams.Close()
+		return nil, nil, err
 	}
+	faults.At(faults.Started)
 	var copying sync.WaitGroup
-	for name, pipe := range map[string]*os.File{crilog.Stdout: outR, crilog.Stderr: errR} {
-		copying.Go(func() {
-			stream := log.Stream(name)
-			defer stream.Close() //nolint:errcheck // the log tells of errors
-			if err := process.CopyOutput(stream, pipe, proc.Done(), quiet); err != nil {
-				s.logger.Error("reading a container's output", "error", err)
-			}
-		})
-	}
+	copying.Go(func() {
+		out, errs := log.Stream(crilog.Stdout), log.Stream(crilog.Stderr)
+		defer out.Close()  //nolint:errcheck // the log tells of errors
+		defer errs.Close() //nolint:errcheck // as above
+		if err := streams.Copy([2]io.Writer{out, errs}, proc.Done()); err != nil {
+			s.logger.Error("copying a container's output", "error", err)
+		}
+	})
 	return proc, copying.Wait, nil
 }
 

@@ -21,6 +21,8 @@ var _ control.Handler = controlled{}
 // Serve serves one request.
 func (c controlled) Serve(ctx context.Context, r control.Request, by control.Caller) (int, error) {
 	switch {
+	case r.Taken != nil:
+		return c.taken(ctx, *r.Taken)
 	case len(by.Files) < 3:
 		return 0, errors.New("a request comes with standard input, output and error")
 	case r.Launch != nil:

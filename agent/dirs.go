@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -26,6 +27,12 @@ func (d podDirs) work() string    { return filepath.Join(d.disk, "work") }
 
 func (d podDirs) termination(container string) string {
 	return filepath.Join(d.memory, "termination", container)
+}
+
+// part is where a part of a volume is kept for a run of a container, which mounts it
+// at a path.
+func (d podDirs) part(run, at string) string {
+	return filepath.Join(d.memory, "parts", run, url.PathEscape(at))
 }
 
 func (d podDirs) volume(name string, memory bool) string {
@@ -55,12 +62,18 @@ func (d podDirs) remove() error {
 	return errors.Join(removeAll(d.memory), removeAll(d.disk))
 }
 
-// openDir makes a directory that all may write.
-func openDir(path string) error {
+// openDir makes a directory of these permission bits (with the sticky bit as 01000),
+// 0777 for one that all may write: its parent lets in nobody else.
+func openDir(path string, mode int32) error {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o777) //nolint:gosec // its parent lets in nobody else; the umask must not count
+	const sticky = 0o1000
+	bits := fs.FileMode(mode) & fs.ModePerm //nolint:gosec // permission bits
+	if mode&sticky != 0 {
+		bits |= fs.ModeSticky
+	}
+	return os.Chmod(path, bits) // the umask must not count
 }
 
 // errForeign says that a directory's path is taken by another user.

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent/device"
+	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/translate/rendezvous"
 )
 
 const (
@@ -26,6 +28,9 @@ type surroundings struct {
 	dir                  string // of the agent's own files
 	container            string // the run's id
 	devices              device.Binding
+	// apart tells that pods of the gang share the node, each in a user namespace of
+	// its own.
+	apart bool
 	// relocated maps paths that the pod was promised to where they are: empty
 	// with a private root.
 	relocated map[string]string
@@ -45,12 +50,17 @@ func environment(pod []corev1.EnvVar, s surroundings) []string {
 	for name, value := range s.devices.Variables() {
 		values[name] = value
 	}
+	if s.apart {
+		for _, v := range mpi.EnvOnSharedNode() {
+			values[v.Name] = v.Value
+		}
+	}
 	for _, e := range pod {
 		switch {
 		case device.IsVariable(e.Name):
 			values[e.Name] = s.devices.Within(e.Name, e.Value)
-		case isRendezvous(e.Name):
-			values[e.Name] = resolveHosts(e.Value, s.addresses)
+		case rendezvous.NamesHost(e.Name):
+			values[e.Name] = rendezvous.ReplaceHosts(e.Value, s.addresses)
 		default:
 			values[e.Name] = relocate(e.Value, s.relocated)
 		}

@@ -1,6 +1,8 @@
 package agent_test
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -85,4 +88,28 @@ func TestAGangOfTwoSlots(t *testing.T) {
 	entries, err := os.ReadDir(w.memory)
 	require.NoError(t, err)
 	assert.Empty(t, entries)
+}
+
+func TestPortsToMeetAt(t *testing.T) {
+	w := newWorld(t, [][]int{{0}, {1}})
+	mine, others := w.agentStatus(0).RendezvousPorts, w.agentStatus(1).RendezvousPorts
+	require.Len(t, mine, 4)
+	for _, port := range others {
+		assert.NotContains(t, mine, port)
+	}
+	_, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mine[0]))
+	assert.ErrorIs(t, err, unix.EADDRINUSE)
+	w.publishNames()
+	w.run(0, w.orders("u", fmt.Sprintf(`exec python3 -c 'import socket; socket.create_server(("", %d)); print("bound")'`, mine[0])))
+	assert.Equal(t, 0, exitCode(t, w.done(0, "u")), "it is the pod's now")
+
+	// An agent that begins anew has the same ones.
+	require.NoError(t, w.agents[0].Process.Kill())
+	_ = w.agents[0].Wait()
+	before := w.agentStatus(0).Instance
+	w.agents[0] = w.startAgent(0)
+	require.Eventually(t, func() bool { return w.agentStatus(0).Instance != before }, 20*time.Second, 10*time.Millisecond)
+	assert.Equal(t, mine, w.agentStatus(0).RendezvousPorts)
+	w.release()
+	assert.Equal(t, 0, w.agentExit(0))
 }

@@ -92,3 +92,12 @@ func addresses(names []spool.Name) map[string]string {
 	}
 	return m
 }
+
+// sharesNode tells whether a slot's node has others of the gang: they share its
+// address.
+func sharesNode(slot int, names []spool.Name) bool {
+	own := slices.IndexFunc(names, func(n spool.Name) bool { return n.Slot == slot })
+	return own >= 0 && slices.ContainsFunc(names, func(n spool.Name) bool {
+		return n.Slot != slot && n.Address == names[own].Address
+	})
+}

@@ -207,7 +207,7 @@ func TestPodsOfOneSlot(t *testing.T) {
 			}
 			w.run(0, o)
 			assert.Equal(t, 0, exitCode(t, w.done(0, "u")), w.log(0, "u", "main", 0, "stderr"))
-			assert.Equal(t, "ahost750\n777\n", w.log(0, "u", "main", 0, "stdout"))
+			assert.Equal(t, "ahost777\n777\n", w.log(0, "u", "main", 0, "stdout"))
 			assert.NoFileExists(t, filepath.Join(host, "new"))
 		},
 		"a subPath that leaves its volume is a start error": func(t *testing.T, w *world) {
@@ -305,4 +305,17 @@ func assertGone(t *testing.T, text string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(text))
 	require.NoError(t, err)
 	assert.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH)
+}
+
+// What a command line holds must not make a report that the node refuses to read.
+func TestTheMessageOfAFailedStartIsBounded(t *testing.T) {
+	w := single(t)
+	o := w.orders("long", "")
+	o.Containers[0].Argv = []string{"/" + strings.Repeat("\x01", 120<<10)}
+	w.run(0, o)
+	end := w.done(0, "long").Containers[0].State.Terminated
+	require.NotNil(t, end)
+	assert.Equal(t, "StartError", end.Reason)
+	assert.NotEmpty(t, end.Message)
+	assert.LessOrEqual(t, len(end.Message), 12<<10)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/volume"
 	"github.com/gangline/gangline/provider/spool"
@@ -34,11 +36,13 @@ const sharedMemory = "/dev/shm"
 type files struct {
 	dirs    podDirs
 	volumes map[string]spool.Volume
+	// hosts are the paths of the HPC node that were found, by their volume.
+	hosts map[string]volume.Host
 }
 
 // layOut makes the volumes of a pod.
 func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) {
-	f := files{dirs: dirs, volumes: map[string]spool.Volume{}}
+	f := files{dirs: dirs, volumes: map[string]spool.Volume{}, hosts: map[string]volume.Host{}}
 	for _, v := range volumes {
 		if !isName(v.Name) {
 			return files{}, fmt.Errorf("volume %q: this is no name", v.Name)
@@ -48,7 +52,7 @@ func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) 
 		switch {
 		case v.HostPath != "":
 		case v.EmptyDir != nil:
-			err = openDir(f.source(v))
+			err = openDir(f.source(v), ptr.Deref(v.EmptyDir.Mode, 0o777))
 		default:
 			err = volume.Write(f.source(v), v.Files, now)
 		}
@@ -59,9 +63,23 @@ func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) 
 	return f, nil
 }
 
+// missingHosts are the volumes whose path of the HPC node is not found yet.
+func (f files) missingHosts() []spool.Volume {
+	var missing []spool.Volume
+	for name, v := range f.volumes {
+		if _, found := f.hosts[name]; !found && v.Host != nil {
+			missing = append(missing, v)
+		}
+	}
+	return missing
+}
+
 func (f files) source(v spool.Volume) string {
 	switch {
 	case v.HostPath != "":
+		if host, found := f.hosts[v.Name]; found {
+			return host.Path
+		}
 		return v.HostPath
 	case v.EmptyDir != nil && !v.EmptyDir.Memory:
 		return f.dirs.volume(v.Name, false)
@@ -70,30 +88,61 @@ func (f files) source(v spool.Volume) string {
 	}
 }
 
-// locate returns what is to be bound for a mount.
-func (f files) locate(m spool.Mount) (sandbox.Mount, error) {
+// holdsFiles tells whether a volume has the files of a ConfigMap and its like.
+func holdsFiles(v spool.Volume) bool { return v.HostPath == "" && v.EmptyDir == nil }
+
+// locate returns what is to be bound for a mount, in a run of a container.
+func (f files) locate(m spool.Mount, run string) (sandbox.Mount, error) {
 	v, ok := f.volumes[m.Volume]
 	if !ok {
 		return sandbox.Mount{}, fmt.Errorf("mounting %s: the pod has no volume %q", m.Path, m.Volume)
 	}
-	onlyRead := v.HostPath == "" && v.EmptyDir == nil // files are never the pod's to change
-	bound := sandbox.Mount{Source: f.source(v), Target: m.Path, ReadOnly: m.ReadOnly || onlyRead}
+	bound := sandbox.Mount{Source: f.source(v), Target: m.Path, ReadOnly: m.ReadOnly, Recursive: m.Recursive}
+	if holdsFiles(v) || f.hosts[v.Name].ReadOnly {
+		bound.ReadOnly = true // they are never the pod's to change
+	}
 	if m.SubPath == "" {
 		return bound, nil
 	}
-	path, err := volume.Resolve(bound.Source, m.SubPath)
-	if errors.Is(err, fs.ErrNotExist) && !onlyRead {
-		// As kubelet does, a directory is made.
-		if err := makeSubPath(bound.Source, m.SubPath); err != nil {
-			return sandbox.Mount{}, fmt.Errorf("mounting %s: %w", m.Path, err)
-		}
-		path, err = volume.Resolve(bound.Source, m.SubPath)
-	}
+	path, err := f.part(v, m, run)
 	if err != nil {
 		return sandbox.Mount{}, fmt.Errorf("mounting %s: %w", m.Path, err)
 	}
 	bound.Source = path
 	return bound, nil
+}
+
+// part is the part of a volume that a mount asks for.
+func (f files) part(v spool.Volume, m spool.Mount, run string) (string, error) {
+	dir := f.source(v)
+	if holdsFiles(v) {
+		// It stays as it was when the run began, whatever becomes of the volume.
+		kept := f.dirs.part(run, m.Path)
+		if _, err := os.Lstat(kept); err == nil {
+			return kept, nil
+		}
+		path, err := volume.Resolve(dir, m.SubPath)
+		if err != nil {
+			return "", err
+		}
+		return kept, volume.Freeze(path, kept)
+	}
+	path, err := volume.Resolve(dir, m.SubPath)
+	if errors.Is(err, fs.ErrNotExist) && f.mayMake(v) {
+		// As kubelet does, a directory is made.
+		if err := makeSubPath(dir, m.SubPath); err != nil {
+			return "", err
+		}
+		return volume.Resolve(dir, m.SubPath)
+	}
+	return path, err
+}
+
+// mayMake tells whether a part that is missing may be made: not where pods may only
+// read, nor before the path of the HPC node is known to be allowed.
+func (f files) mayMake(v spool.Volume) bool {
+	host, found := f.hosts[v.Name]
+	return v.Host == nil || found && !host.ReadOnly
 }
 
 func makeSubPath(dir, sub string) error {
@@ -102,12 +151,19 @@ func makeSubPath(dir, sub string) error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // only a handle
-	return root.MkdirAll(sub, 0o750)
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	if err := root.MkdirAll(sub, 0o750); err != nil {
+		return err
+	}
+	return root.Chmod(sub, info.Mode().Perm()) // the volume's own, as with kubelet
 }
 
-// privateRoot is the root of a container with all its mounts. The pod's own come
-// last and so win.
-func (f files) privateRoot(hostname string, c spool.ContainerOrders) (*sandbox.Root, error) {
+// privateRoot is the root of a run of a container with all its mounts. The pod's own
+// come last and so win.
+func (f files) privateRoot(hostname, run string, c spool.ContainerOrders) (*sandbox.Root, error) {
 	root := &sandbox.Root{Hostname: hostname, Scratch: f.dirs.scratch(), Mounts: []sandbox.Mount{
 		{Source: f.dirs.run(), Target: runDir, ReadOnly: true},
 		{Source: f.dirs.hosts(), Target: "/etc/hosts"},
@@ -116,14 +172,14 @@ func (f files) privateRoot(hostname string, c spool.ContainerOrders) (*sandbox.R
 		root.Mounts = append(root.Mounts, sandbox.Mount{Source: f.dirs.termination(c.Name), Target: c.TerminationMessagePath})
 	}
 	for _, m := range c.Mounts {
-		bound, err := f.locate(m)
+		bound, err := f.locate(m, run)
 		if err != nil {
 			return nil, err
 		}
 		root.Mounts = append(root.Mounts, bound)
 	}
 	if c.WorkingDir != "" && c.WorkingDir != "/" {
-		if err := openDir(f.dirs.work()); err != nil {
+		if err := openDir(f.dirs.work(), 0o777); err != nil {
 			return nil, fmt.Errorf("making a working directory: %w", err)
 		}
 		root.Mounts = append(root.Mounts, sandbox.Mount{Source: f.dirs.work(), Target: c.WorkingDir, IfMissing: true})
@@ -131,18 +187,18 @@ func (f files) privateRoot(hostname string, c spool.ContainerOrders) (*sandbox.R
 	return root, nil
 }
 
-// relocations tells where a container without a private root finds what it was
-// promised elsewhere. It fails with the first mount that cannot be had.
-func (f files) relocations(c spool.ContainerOrders) (map[string]string, error) {
+// relocations tells where a run of a container without a private root finds what it
+// was promised elsewhere. It fails with the first mount that cannot be had.
+func (f files) relocations(run string, c spool.ContainerOrders) (map[string]string, error) {
 	moved := map[string]string{runDir: f.dirs.run()}
 	for _, m := range c.Mounts {
-		bound, err := f.locate(m)
+		bound, err := f.locate(m, run)
 		if err != nil {
 			return nil, err
 		}
 		v := f.volumes[m.Volume]
 		switch {
-		case filepath.Clean(bound.Source) == filepath.Clean(m.Path) && !bound.ReadOnly,
+		case v.HostPath != "" && filepath.Join(v.HostPath, m.SubPath) == filepath.Clean(m.Path) && !bound.ReadOnly,
 			filepath.Clean(m.Path) == sharedMemory && v.EmptyDir != nil:
 			continue // the host's own path
 		case !dispensable(m.Path) && !isSSH(v):

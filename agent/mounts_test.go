@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/agent/volume"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -18,10 +20,11 @@ func TestMountsWithoutAPrivateRoot(t *testing.T) {
 		moved  bool   // to where the pod's variables may say it is
 		fails  string // what the error says
 	}{
-		"a host path at its own path": {volume: spool.Volume{HostPath: "/data"}, path: "/data"},
-		"a host path elsewhere":       {volume: spool.Volume{HostPath: "/data"}, path: "/mnt", fails: `volume "v" cannot be mounted at /mnt`},
-		"a ConfigMap":                 {volume: spool.Volume{Files: []spool.File{{Path: "a"}}}, path: "/etc/settings", fails: "/etc/settings"},
-		"the hostfiles":               {volume: spool.Volume{Files: []spool.File{{Path: "hostfile"}}}, path: "/etc/mpi", moved: true},
+		"a host path at its own path":   {volume: spool.Volume{HostPath: "/data"}, path: "/data"},
+		"one that is still to be found": {volume: spool.Volume{HostPath: "/data", Host: &spool.Host{}}, path: "/data"},
+		"a host path elsewhere":         {volume: spool.Volume{HostPath: "/data"}, path: "/mnt", fails: `volume "v" cannot be mounted at /mnt`},
+		"a ConfigMap":                   {volume: spool.Volume{Files: []spool.File{{Path: "a"}}}, path: "/etc/settings", fails: "/etc/settings"},
+		"the hostfiles":                 {volume: spool.Volume{Files: []spool.File{{Path: "hostfile"}}}, path: "/etc/mpi", moved: true},
 		"Kubernetes' token": {
 			volume: spool.Volume{Files: []spool.File{{Path: "token"}}}, path: "/var/run/secrets/kubernetes.io/serviceaccount", moved: true,
 		},
@@ -36,7 +39,7 @@ func TestMountsWithoutAPrivateRoot(t *testing.T) {
 			dirs := podDirs{memory: t.TempDir(), disk: t.TempDir()}
 			f, err := layOut(dirs, []spool.Volume{c.volume}, time.Now())
 			require.NoError(t, err)
-			moved, err := f.relocations(spool.ContainerOrders{Mounts: []spool.Mount{{Volume: "v", Path: c.path}}})
+			moved, err := f.relocations("run", spool.ContainerOrders{Mounts: []spool.Mount{{Volume: "v", Path: c.path}}})
 			if c.fails != "" {
 				assert.ErrorContains(t, err, c.fails)
 				return
@@ -45,6 +48,36 @@ func TestMountsWithoutAPrivateRoot(t *testing.T) {
 			_, isMoved := moved[c.path]
 			assert.Equal(t, c.moved, isMoved)
 			assert.Equal(t, dirs.run(), moved[runDir])
+		})
+	}
+}
+
+func TestAMissingPartIsMadeWherePodsMayWrite(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		host  *spool.Host
+		found *volume.Host
+		made  bool
+	}{
+		"where they may":              {&spool.Host{}, &volume.Host{}, true},
+		"where they may only read":    {&spool.Host{}, &volume.Host{ReadOnly: true}, false},
+		"a path that is not found":    {&spool.Host{}, nil, false},
+		"a volume that needs no look": {nil, nil, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			dir := t.TempDir()
+			f, err := layOut(podDirs{memory: t.TempDir(), disk: t.TempDir()}, []spool.Volume{{Name: "v", HostPath: dir, Host: tc.host}}, time.Now())
+			require.NoError(t, err)
+			if tc.found != nil {
+				f.hosts["v"] = volume.Host{Path: dir, ReadOnly: tc.found.ReadOnly}
+			}
+			_, err = f.locate(spool.Mount{Volume: "v", Path: "/data", SubPath: "a/b"}, "run")
+			if tc.made {
+				require.NoError(t, err)
+				assert.DirExists(t, filepath.Join(dir, "a", "b"))
+				return
+			}
+			require.Error(t, err)
+			assert.NoDirExists(t, filepath.Join(dir, "a"))
 		})
 	}
 }

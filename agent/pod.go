@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
@@ -40,8 +40,14 @@ type pod struct {
 	names   []spool.Name
 	current map[string]*execution // by container
 	runs    map[string]int        // the last run of each container
-	update  []byte                // the last one, sealed
-	logger  *slog.Logger
+	update  lastUpdate
+	// ephemeral are the containers that came while the pod ran.
+	ephemeral []spool.ContainerOrders
+	logger    *slog.Logger
+
+	search        search // for paths of the HPC node
+	stopMeasuring func() // of its volumes; nil where nobody does
+	evicted       string // why it was, if it was
 
 	interrupted bool // it was told to end because the allocation ends
 }
@@ -51,6 +57,7 @@ type execution struct {
 	ctx     context.Context // ends with the run
 	kill    context.CancelFunc
 	process *process.Process // nil until it runs
+	streams *attach.Console  // likewise
 }
 
 // newPod lays out a pod's files. Nothing of it runs before setNames.
@@ -81,12 +88,13 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 	return p, nil
 }
 
+// containers are those that the pod began with.
 func (p *pod) containers() []spool.ContainerOrders {
 	return slices.Concat(p.orders.InitContainers, p.orders.Containers)
 }
 
 func (p *pod) container(name string) (spool.ContainerOrders, bool) {
-	all := p.containers()
+	all := slices.Concat(p.containers(), p.ephemeral)
 	i := slices.IndexFunc(all, func(c spool.ContainerOrders) bool { return c.Name == name })
 	if i < 0 {
 		return spool.ContainerOrders{}, false
@@ -106,6 +114,11 @@ func (p *pod) setNames(names []spool.Name) error {
 	}
 	ssh := p.orders.SSH
 	shell := remoteshell.Files{Peers: peers(names, ssh.HostPublicKey), ClientKey: ssh.ClientKey, SeenAs: p.runDir()}
+	for _, n := range names {
+		if n.Slot == p.slot.index && len(n.Hosts) > 0 {
+			shell.Peers.Own = strings.ToLower(n.Hosts[0])
+		}
+	}
 	if slices.ContainsFunc(p.containers(), func(c spool.ContainerOrders) bool { return c.SSHD != nil }) {
 		shell.HostKey = ssh.HostKey
 	}
@@ -131,6 +144,9 @@ func (p *pod) runDir() string {
 func (p *pod) status() spool.PodStatus {
 	status := p.life.Status()
 	status.Interrupted = p.interrupted
+	if p.evicted != "" && p.life.Finished() {
+		status.Reason, status.Message = wellknown.ReasonEvicted, p.evicted
+	}
 	return status
 }
 
@@ -167,7 +183,9 @@ func (p *pod) terminate(container string) {
 	if e == nil || e.process == nil {
 		return
 	}
-	if err := e.process.Signal(unix.SIGTERM); err != nil {
+	c, _ := p.container(container)
+	sig, err := stopSignal(c)
+	if err := errors.Join(err, e.process.Signal(sig)); err != nil {
 		p.logger.Error("terminating a container", "container", container, "error", err)
 	}
 }
@@ -180,7 +198,7 @@ func (p *pod) recipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
 	}
 	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around)}
 	if p.slot.cfg.PrivateRoot == nil {
-		if r.Root, err = p.files.privateRoot(p.orders.Hostname, c); err != nil {
+		if r.Root, err = p.files.privateRoot(p.orders.Hostname, around.container, c); err != nil {
 			return sandbox.Recipe{}, err
 		}
 		r.Root.Mounts = append(r.Root.Mounts, sshMounts(p.files.dirs, p.slot.cfg.Self, c)...)
@@ -201,9 +219,10 @@ func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, erro
 		devices:   device.Bound(p.slot.spec.GPUs, p.slot.cfg.Devices),
 	}
 	if p.slot.cfg.PrivateRoot == nil {
+		s.apart = sharesNode(p.slot.index, p.names)
 		return s, nil
 	}
-	moved, err := p.files.relocations(c)
+	moved, err := p.files.relocations(s.container, c)
 	var mount *mountError
 	if errors.As(err, &mount) {
 		err = &podError{wellknown.ReasonPrivateRootUnavailable, fmt.Errorf(

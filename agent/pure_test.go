@@ -59,6 +59,13 @@ func TestPeersHaveNamesInLowerCase(t *testing.T) {
 	assert.Equal(t, 2200, p.Hosts[0].Port)
 }
 
+func TestWhoSharesANode(t *testing.T) {
+	names := []spool.Name{{Slot: 0, Address: "10.0.0.1"}, {Slot: 1, Address: "10.0.0.2"}, {Slot: 2, Address: "10.0.0.1"}}
+	for slot, want := range map[int]bool{0: true, 1: false, 2: true, 7: false} {
+		assert.Equal(t, want, sharesNode(slot, names), slot)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	base := surroundings{hostname: "pi-0", home: "/home/alice", user: "alice", dir: runDir, container: "u-main-0"}
 	always := []string{"GANGLINE_CONTAINER=u-main-0", "GANGLINE_DIR=/run/gangline"}
@@ -94,6 +101,14 @@ func TestEnvironment(t *testing.T) {
 			},
 			has: []string{"CUDA_VISIBLE_DEVICES=3"},
 		},
+		"pods of a gang that share a node keep UCX from their memory": {
+			change: func(s *surroundings) { s.apart = true }, has: []string{"UCX_TLS=^posix,cma"},
+		},
+		"unless they know better": {
+			pod: env("UCX_TLS=tcp,self"), change: func(s *surroundings) { s.apart = true },
+			has: []string{"UCX_TLS=tcp,self"}, hasNot: []string{"UCX_TLS=^posix,cma"},
+		},
+		"a pod with a node of its own may do as it likes": {hasNot: []string{"UCX_TLS=^posix,cma"}},
 		"a slot without GPUs sees none": {
 			change: func(s *surroundings) {
 				s.devices = device.Bound(0, map[string]string{"CUDA_VISIBLE_DEVICES": "2,3"})
@@ -225,7 +240,7 @@ func TestTerminationMessage(t *testing.T) {
 	message, err = f.message(10, true, log)
 	require.NoError(t, err)
 	assert.Equal(t, "oops\n", message)
-	message, err = f.message(10, true, filepath.Join(dir, "no.log"))
+	message, err = f.message(10, true, filepath.Join(dir, "7.log"))
 	require.NoError(t, err)
 	assert.Empty(t, message)
 

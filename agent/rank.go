@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +32,10 @@ func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller)
 		return 0, err
 	}
 	if r.Program.Dir != "" {
-		recipe.Dir = r.Program.Dir
+		recipe.Dir, recipe.DirMustExist = r.Program.Dir, true
+	}
+	if !r.Program.DirGiven { // the launcher's own, which other pods may not have
+		recipe.DirElse = home(recipe.Env)
 	}
 	recipe.Env = launcher.Override(recipe.Env, r.Program.Env, r.Env)
 	streams := sandbox.Streams{Stdin: by.Files[0], Stdout: by.Files[1], Stderr: by.Files[2]}
@@ -49,6 +54,11 @@ func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller)
 	}
 	starter := sandbox.Starter{Table: c.table, KillGroup: true, Started: c.namespaces.Hold}
 	proc, err := starter.Start(ctx, recipe, streams)
+	var refused *sandbox.StartError
+	if errors.As(err, &refused) {
+		_, _ = fmt.Fprintf(by.Files[2], "rank %d: %s\n", r.Number, refused.Message)
+		return refused.Status, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -65,6 +75,15 @@ func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller)
 		return 0, wrongProtocol(r)
 	}
 	return exit, nil
+}
+
+func home(env []string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "HOME="); ok {
+			return value
+		}
+	}
+	return "/"
 }
 
 // overseeRank passes signals on until a rank ends, and ends it when its step has

@@ -33,7 +33,7 @@ const (
 // podState is how the slot's pod is.
 func (s *slot) podState(ctx context.Context) (string, error) {
 	return ask(ctx, s, func() string {
-		switch _, err := s.podUp(); {
+		switch _, err := s.podBegun(); {
 		case err == nil:
 			return podRunning
 		case errors.Is(err, errNotYet):
@@ -161,6 +161,8 @@ func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) strin
 			return ""
 		case err == nil && state == podEnded:
 			return "its pod has ended"
+		case errors.Is(err, errSilent) && s.hasPod(pod.Slot):
+			why = "its agent does not answer"
 		case err == nil, errors.Is(err, errSilent):
 			why = fmt.Sprintf("its pod has not started within %s", time.Since(began).Round(time.Second))
 		case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, sshclient.ErrInterrupted):
@@ -172,7 +174,7 @@ func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) strin
 			return fmt.Sprintf("its agent does not answer (%v)", err)
 		}
 		if why == "" {
-			why = "its agent has not answered"
+			why = "its agent does not answer"
 		}
 		select {
 		case <-ctx.Done():
@@ -183,6 +185,14 @@ func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) strin
 		case <-time.After(askPause):
 		}
 	}
+}
+
+// hasPod tells whether a slot's agent has said in the spool that it has a pod: then
+// it serves its questions, and if it is silent all the same it has trouble.
+func (s *slot) hasPod(k int) bool {
+	var status spool.Status
+	found, err := spool.Read(s.cfg.Dir.Status(k), &status)
+	return err == nil && found && status.Pod != nil
 }
 
 // stateOf asks a slot's agent how its pod is.

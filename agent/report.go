@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -52,6 +53,7 @@ func (r *reporter) write(ctx context.Context, s spool.Status) error {
 	for {
 		err := spool.Write(r.path, s)
 		if err == nil {
+			atWrite(s)
 			return nil
 		}
 		r.logger.Error("writing the slot's status", "error", err)
@@ -71,4 +73,13 @@ func (r *reporter) write(ctx context.Context, s spool.Status) error {
 			}
 		}
 	}
+}
+
+// atWrite is a point of the program: a status was written.
+func atWrite(s spool.Status) {
+	if s.Pod == nil {
+		faults.At(faults.Announced)
+		return
+	}
+	faults.At(faults.StatusWritten)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
+	"github.com/gangline/gangline/agent/usage"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -36,6 +37,8 @@ func Serve(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	meter := usage.NewMeter(envContainer)
+	table.OnReap(meter.Reaped)
 	reaping, stopReaping := context.WithCancel(context.WithoutCancel(ctx))
 	var reaper sync.WaitGroup
 	reaper.Go(func() { table.Run(reaping) })
@@ -64,7 +67,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	if cfg.PrivateRoot != nil {
 		cfg.Logger.Warn("pods have no private root", "error", cfg.PrivateRoot)
 	}
-	a := agent{cfg: cfg, table: table}
+	a := agent{cfg: cfg, table: table, meter: meter}
 	if a.key, err = spool.NewKey(); err != nil {
 		return err
 	}

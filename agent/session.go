@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/session"
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/mpi/remoteshell"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -46,7 +48,9 @@ func (s *slot) sharePeers() {
 
 // Run runs a command for an SSH session in the surroundings of one of the pod's
 // containers, whether that runs or not: a worker's SSH service must not depend
-// on the worker's own command. It waits for a pod that is still to come.
+// on the worker's own command. It waits for a pod that is still to come, and for
+// the start of its containers where it is not told which one to enter: patience of
+// it, or what the client says in remoteshell.PatienceVariable.
 func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 	switch c.Subsystem {
 	case statusSubsystem:
@@ -55,6 +59,9 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 		return s.serveSignal(c.Stdin)
 	case endedSubsystem:
 		return s.serveEnded(c.Stdin, c.Stdout)
+	}
+	if c.Attach != nil {
+		return s.attach(ctx, c)
 	}
 	recipe, err := s.sessionRecipe(ctx, c)
 	if err != nil {
@@ -70,6 +77,9 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 
 // sessionRecipe asks the slot's goroutine for the surroundings of a session.
 func (s *slot) sessionRecipe(ctx context.Context, c sshd.Command) (sandbox.Recipe, error) {
+	patience := remoteshell.Patience(c.Env, podPatience)
+	outOfPatience := time.NewTimer(patience)
+	defer outOfPatience.Stop()
 	type answer struct {
 		recipe sandbox.Recipe
 		err    error
@@ -95,11 +105,14 @@ func (s *slot) sessionRecipe(ctx context.Context, c sshd.Command) (sandbox.Recip
 		select {
 		case <-a.wait:
 		case <-ctx.Done():
+		case <-outOfPatience.C:
+			return sandbox.Recipe{}, fmt.Errorf("the pod has not started within %s (see kubectl describe pod); set %s, for instance to 10m, to wait longer",
+				patience, remoteshell.PatienceVariable)
 		}
 	}
 }
 
-// errNotYet says that the slot's pod is still to come.
+// errNotYet says that the slot's pod, or a container of it, is still to come.
 var errNotYet = errors.New("the pod is not running yet")
 
 // podUp returns the slot's pod if commands can start in it.
@@ -113,11 +126,23 @@ func (s *slot) podUp() (*pod, error) {
 	return s.pod, nil
 }
 
+// podBegun returns it if its containers have been started.
+func (s *slot) podBegun() (*pod, error) {
+	p, err := s.podUp()
+	if err == nil && !p.life.Begun() {
+		err = errNotYet
+	}
+	return p, err
+}
+
 func (s *slot) surroundSession(c sshd.Command) (sandbox.Recipe, error) {
-	if _, err := s.podUp(); err != nil {
+	name, ready := c.Container, s.podUp
+	if name == "" {
+		ready = s.podBegun
+	}
+	if _, err := ready(); err != nil {
 		return sandbox.Recipe{}, err
 	}
-	name := c.Container
 	if name == "" {
 		name = s.pod.orders.Containers[0].Name
 	}

@@ -231,6 +231,28 @@ func TestASessionWaitsForItsPod(t *testing.T) {
 	assert.Equal(t, "pi-worker-0\n", <-done)
 }
 
+// A session that names no container is for the pod as a whole: its containers are to
+// have been started. One that names an init container is for that one.
+func TestASessionWaitsForThePodsContainers(t *testing.T) {
+	w := single(t)
+	o := w.orders("u", idle)
+	o.InitContainers = []spool.ContainerOrders{shell("init", "echo begun; trap 'exit 0' USR1; while :; do sleep 0.05; done")}
+	w.run(0, o)
+	w.podWhere(0, "has an init container that runs", func(p spool.PodStatus) bool {
+		return len(p.InitContainers) == 1 && p.InitContainers[0].State.Running != nil
+	})
+	client := w.dial(0)
+	done := make(chan string, 1)
+	go func() {
+		out, _, _, _ := run(t, client, sshd.ExecRequest{Argv: []string{"hostname"}})
+		done <- out
+	}()
+	out, _, _, err := run(t, client, sshd.ExecRequest{Container: "init", Argv: []string{"sh", "-c", "echo $GANGLINE_CONTAINER; kill -USR1 $(pgrep -f 'echo begun')"}})
+	require.NoError(t, err)
+	assert.Equal(t, "u-init-0\n", out)
+	assert.Equal(t, "pi-worker-0\n", <-done)
+}
+
 // twoWorkers runs a script in slot 0's pod beside an idle worker in slot 1.
 func twoWorkers(t *testing.T, script string, change func(*spool.PodOrders)) (*world, spool.PodStatus) {
 	t.Helper()

@@ -18,9 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/agent/usage"
 	"github.com/gangline/gangline/mpi/remoteshell"
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -35,11 +38,13 @@ type slot struct {
 	allocation string
 	key        *spool.Key
 	table      *process.Table
+	meter      *usage.Meter
 	namespaces process.Namespaces // of what was started for the pod
 	steps      underway           // of launchers in the pod
 	ranks      rankTable          // of steps, in the pod
 	alone      bool               // the agent has no other slot
 	listener   net.Listener
+	ports      *ports     // for the gang to meet at
 	locks      []*os.File // of the slot's directories, see lockSlotDir
 	reporter   *reporter
 	logger     *slog.Logger
@@ -154,17 +159,19 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 		}
 		p.life.Stop(now, grace)
 	}
-	if !p.up() && len(s.names) > 0 && !p.life.Finished() {
+	if !p.up() && len(s.names) > 0 && !p.life.Finished() && p.hostsFound(now) {
 		if err := p.setNames(s.names); err != nil {
 			s.logger.Error("the pod cannot run", "pod", s.desired.Pod, "error", err)
 			s.fail(p.orders.UID, err)
 			return nil
 		}
 		s.wakeSessions()
+		s.watchSizes(p)
 	}
 	s.takeUpdate(p, now)
-	var wake time.Time
+	wake := p.search.next
 	if p.up() || p.life.Finished() {
+		s.ports.letGo()
 		wake = p.step(now)
 	}
 	status := p.status()
@@ -172,6 +179,9 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 	if p.life.Finished() {
 		s.end(p)
 		return nil
+	}
+	if again := p.update.again; wake.IsZero() || !again.IsZero() && again.Before(wake) {
+		wake = again
 	}
 	if wake.IsZero() {
 		return nil
@@ -190,7 +200,9 @@ func (s *slot) stopAsked(o spool.PodOrders) (time.Duration, bool) {
 		return 0, false
 	}
 	if s.wasInterrupted() {
-		grace = min(grace, s.cfg.KillWait)
+		// What a preStop hook or other containers have used up of it, a container
+		// gets again for itself, but no more than that.
+		grace = min(grace, max(s.cfg.KillWait-lifecycle.MinGrace, 0))
 	}
 	return grace, true
 }
@@ -225,7 +237,9 @@ func (s *slot) take() {
 	if err != nil {
 		s.logger.Error("the pod cannot run", "pod", d.Pod, "error", err)
 		s.fail(d.PodUID, err)
+		return
 	}
+	faults.At(faults.Took)
 }
 
 func (s *slot) open(d spool.Desired) (spool.PodOrders, error) {
@@ -256,7 +270,7 @@ func (s *slot) fail(uid string, err error) {
 	status := spool.PodStatus{UID: uid, Containers: []corev1.ContainerStatus{}}
 	s.pod = nil
 	if err != nil {
-		status.Reason, status.Message = wellknown.ReasonSetupFailed, err.Error()
+		status.Reason, status.Message = wellknown.ReasonSetupFailed, beginning(err.Error(), maxTermination)
 		var whole *podError
 		if errors.As(err, &whole) {
 			status.Reason = whole.reason
@@ -269,9 +283,12 @@ func (s *slot) fail(uid string, err error) {
 func (s *slot) end(p *pod) {
 	s.finished[p.orders.UID] = true
 	s.pod = nil
+	if p.stopMeasuring != nil {
+		p.stopMeasuring()
+	}
 	status := p.status()
 	_, asked := s.stopAsked(p.orders)
-	s.cleanUp(p.orders.UID, status, !asked && killed(status))
+	s.cleanUp(p.orders.UID, status, !asked && p.evicted == "" && killed(status))
 }
 
 // killed tells whether a container ended by a signal as it comes with an
@@ -310,6 +327,7 @@ func (s *slot) cleanUp(uid string, status spool.PodStatus, unexplained bool) {
 			case <-time.After(foreboding):
 			}
 		}
+		faults.At(faults.PodEnded)
 		s.post(func() {
 			s.cleaning = false
 			done := status // the other is being written, perhaps

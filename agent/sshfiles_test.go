@@ -71,3 +71,21 @@ func TestAContainerWhoseCommandIsSSHD(t *testing.T) {
 		})
 	}
 }
+
+func TestAPortThatIsAnothersIsToldInAnEvent(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	w := newWorld(t, [][]int{{0}})
+	w.publishNames()
+	o := w.orders("u", "")
+	o.Containers[0].Argv = []string{"/no/such/sbin/sshd", "-De", "-o", "ListenAddress=" + taken.Addr().String()}
+	o.Containers[0].SSHD = &spool.SSHD{Program: "/no/such/sbin/sshd"}
+	w.run(0, o)
+	p := w.podWhere(0, "has an Event", func(p spool.PodStatus) bool { return len(p.Events) > 0 })
+	event := p.Events[0]
+	assert.Equal(t, []string{"main", "Warning", "PortTaken"}, []string{event.Container, event.Type, event.Reason})
+	assert.Contains(t, event.Message, fmt.Sprintf("sshd cannot listen on %s: another process on HPC node hpc1 has that port. It listens on 127.0.0.1:", taken.Addr()))
+	w.stop(0, "u", 5)
+	w.done(0, "u")
+}

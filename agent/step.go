@@ -56,8 +56,9 @@ type launchPlan struct {
 }
 
 // planLaunch finds the pods that a command line needs, and lays its ranks on
-// them. Where only that is asked for, hosts that are none of the gang's and ranks
-// that do not fit are the real launcher's business.
+// them. Hosts that are none of the gang's are refused: nothing would come of them
+// but an error of ssh, and Hydra waits for ever after that. Where only the pods are
+// asked for, ranks that do not fit are the real launcher's business.
 func planLaunch(gang launcher.Gang, l control.Launch) (launchPlan, error) {
 	var all []launcher.Place
 	var foreign []string
@@ -77,8 +78,8 @@ func planLaunch(gang launcher.Gang, l control.Launch) (launchPlan, error) {
 		}
 		all, foreign = append(all, places[i]...), append(foreign, strangers...)
 	}
-	if len(foreign) > 0 && !l.CheckOnly {
-		return launchPlan{}, fmt.Errorf("%s: not of this gang, and the launch mode srun starts ranks in its pods only; the gang's hosts are %s",
+	if len(foreign) > 0 {
+		return launchPlan{}, fmt.Errorf("%s: not of this gang, and ranks are started in its pods only; the gang's hosts are %s",
 			some(foreign), some(podNames(gang.Pods)))
 	}
 	ranks, err := launcher.Lay(l.Request, func(program int) []launcher.Place { return places[program] })
@@ -86,7 +87,7 @@ func planLaunch(gang launcher.Gang, l control.Launch) (launchPlan, error) {
 		return launchPlan{}, err
 	}
 	plan := launchPlan{ranks: ranks}
-	if err != nil || len(foreign) > 0 {
+	if err != nil {
 		for _, p := range all {
 			plan.need(p.Pod)
 		}

@@ -2,13 +2,19 @@ package agent
 
 import (
 	"context"
+	"net"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/agent/control"
+	"github.com/gangline/gangline/mpi"
 	"github.com/gangline/gangline/mpi/launcher"
+	"github.com/gangline/gangline/provider/spool"
 )
 
 func TestPlanLaunch(t *testing.T) {
@@ -49,11 +55,11 @@ func TestPlanLaunch(t *testing.T) {
 			request: launcher.Request{Programs: []launcher.Program{{Argv: []string{"p"}, Hosts: []launcher.Host{{Name: "x", Slots: 1}}}}},
 			refused: "x: not of this gang",
 		},
-		"a stranger is the real launcher's business": {
+		"a stranger, for the real launcher": {
 			request: launcher.Request{Programs: []launcher.Program{{Argv: []string{"p"}, Hosts: []launcher.Host{{Name: "x", Slots: 1}, {Name: "b", Slots: 1}}}}},
-			launch:  control.Launch{CheckOnly: true}, pods: []int{1}, ranks: 1,
+			launch:  control.Launch{CheckOnly: true}, refused: "x: not of this gang",
 		},
-		"ranks that do not fit are too": {
+		"ranks that do not fit are the real launcher's business": {
 			request: launcher.Request{Programs: []launcher.Program{{Argv: []string{"p"}, Ranks: 99}}},
 			launch:  control.Launch{CheckOnly: true}, pods: []int{0, 1, 2},
 		},
@@ -84,6 +90,41 @@ func TestMissingPodsAreNamed(t *testing.T) {
   pi-1: its pod has ended
   slot 3: its agent does not answer (x)
 Workers must run as long as the launcher does (see kubectl describe pod). To run on fewer pods on purpose, name them with --host.`)
+}
+
+// An agent that takes connections and says nothing has no pod yet, or trouble.
+func TestAnAgentThatSaysNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	s := &slot{cfg: Config{Dir: spool.Dir(t.TempDir())}, messages: make(chan func()), names: []spool.Name{
+		{Slot: 0}, {Slot: 1, Address: "127.0.0.1", SSHPort: listener.Addr().(*net.TCPAddr).Port},
+	}}
+	var stop context.CancelFunc
+	s.ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for {
+			select {
+			case message := <-s.messages:
+				message()
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	}()
+	keys, err := mpi.DeriveKeys(make([]byte, mpi.MinSecret), "a")
+	require.NoError(t, err)
+	ssh := spool.SSH{HostPublicKey: keys.HostPublic, ClientKey: keys.ClientPrivate}
+	reach := func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return s.reach(ctx, launcher.Pod{Slot: 1}, ssh)
+	}
+	assert.Contains(t, reach(), "its pod has not started within")
+	require.NoError(t, os.MkdirAll(filepath.Dir(s.cfg.Dir.Status(1)), 0o755))
+	require.NoError(t, spool.Write(s.cfg.Dir.Status(1), spool.Status{Pod: &spool.PodStatus{UID: "u"}}))
+	assert.Equal(t, "its agent does not answer", reach())
 }
 
 func TestUnderway(t *testing.T) {

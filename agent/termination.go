@@ -6,14 +6,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/crilog"
 )
 
-// Kubelet's bounds on a termination message: 4096 bytes, 12 KiB for all
-// containers of a pod, and 80 lines or 2048 bytes of it from a log.
+// Kubelet's bounds on a termination message: the last 4096 bytes of the file, or
+// the last 80 lines and 2048 bytes of a log; and of that the beginning, so that all
+// containers of a pod have 12 KiB at most.
 const (
 	maxTermination      = 4096
 	maxPodTermination   = 12 << 10
@@ -21,9 +23,7 @@ const (
 	maxTerminationLog   = 2048
 )
 
-func (p *pod) terminationLimit() int {
-	return min(maxTermination, maxPodTermination/len(p.containers()))
-}
+func (p *pod) terminationLimit() int { return maxPodTermination / len(p.containers()) }
 
 // terminationFile is where a container leaves its last words.
 type terminationFile string
@@ -77,16 +77,31 @@ func (f terminationFile) message(limit int, fallBack bool, log string) (string, 
 		return "", fmt.Errorf("reading the termination message: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(file, int64(limit)))
+	text, err := lastBytes(file, maxTermination)
 	if err != nil {
 		return "", fmt.Errorf("reading the termination message: %w", err)
 	}
 	if len(text) > 0 || !fallBack {
-		return string(text), nil
+		return beginning(string(text), limit), nil
 	}
-	tail, err := crilog.Tail(log, maxTerminationLines, min(limit, maxTerminationLog))
+	tail, err := crilog.Tail(log, maxTerminationLines, maxTerminationLog)
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	return tail, err
+	return beginning(tail, limit), err
+}
+
+// lastBytes reads the end of a file that may still grow.
+func lastBytes(file *os.File, limit int64) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(file, max(info.Size()-limit, 0), limit))
+}
+
+// beginning cuts a text to so many bytes, and what is no UTF-8 out of it: the API
+// does not take that.
+func beginning(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }

@@ -83,6 +83,8 @@ func Env(p Paths) []Var {
 		{"I_MPI_HYDRA_BOOTSTRAP_EXEC", p.RemoteShell},
 		{"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", autofork},
 		{"I_MPI_HYDRA_HOST_FILE", p.HydraHostfile},
+		// pdsh, and so DeepSpeed: Debian's would take rsh.
+		{"PDSH_RCMD_TYPE", "ssh"},
 	}
 	set := all[:0]
 	for _, v := range all {
@@ -92,3 +94,10 @@ func Env(p Paths) []Var {
 	}
 	return set
 }
+
+// EnvOnSharedNode is what ranks need besides in pods that share their node with
+// others of the gang. To UCX (of MPICH, and of Open MPI where there is InfiniBand)
+// they are one machine. But each pod has a user namespace of its own, across which
+// the kernel lets no process open another's files in /proc or read its memory, as
+// UCX's transports posix and cma do. It has others: System V's shared memory.
+func EnvOnSharedNode() []Var { return []Var{{"UCX_TLS", "^posix,cma"}} }

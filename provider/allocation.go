@@ -43,9 +43,12 @@ type allocation struct {
 	submitError string
 	// idleSince is when the last live pod was gone, zero while there is one.
 	idleSince time.Time
-	// releasedAt and cancelledAt are when the end was asked for.
+	// releasedAt is when the agents were asked to end, cancelledAt when the
+	// workload manager was last asked to cancel the job. cancelError are its words.
 	releasedAt  time.Time
 	cancelledAt time.Time
+	cancels     retries
+	cancelError string
 	// endSeen is when the workload manager first said that the job has ended.
 	endSeen time.Time
 	// missing counts successive listings without the job.
@@ -59,8 +62,9 @@ func (a *allocation) name() string { return a.gang.Allocation }
 
 func (a *allocation) live() bool { return a.ended == nil }
 
-// newAllocation makes the directory and gang.json of a gang's next allocation.
-func newAllocation(root spool.Root, names translate.Names, g translate.Gang, generation int) (*allocation, error) {
+// newAllocation makes the directory and gang.json of a gang's next allocation, which
+// may have whole nodes.
+func newAllocation(root spool.Root, names translate.Names, g translate.Gang, generation int, wholeNodes bool) (*allocation, error) {
 	sg := spool.Gang{
 		Version:    spool.Version,
 		Allocation: translate.AllocationName(names, g, generation, rand.Text()),
@@ -75,12 +79,14 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		Tasks:      g.Tasks(),
 		Groups:     len(g.TaskGroups()),
 		Refills:    g.Refills,
+		MovesPorts: g.Whole && !wholeNodes,
 	}
 	components := g.Components()
 	for k, s := range g.Slots {
 		sg.Slots = append(sg.Slots, spool.Slot{
 			Group: s.Role.Group, Job: s.Role.Job, Index: s.Role.Index,
 			Hostname: s.Hosts[0], Hosts: s.Hosts, Rides: s.Rides, GPUs: s.GPUs, MPISlots: s.MPISlots,
+			CPUs: s.CPUs, MemoryMiB: s.MemoryMiB, Gres: string(s.Gres),
 			Component: components[k],
 		})
 	}
@@ -118,6 +124,7 @@ func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*alloc
 	if ok, err := spool.Read(dir.Job(), &job); err != nil {
 		return nil, err
 	} else if ok {
+		job.Submitted = notAfter(job.Submitted, now)
 		a.job = &job
 	}
 	var ended spool.Ended
@@ -129,7 +136,7 @@ func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*alloc
 	if a.gang.Release {
 		a.releasedAt = now
 		if info, err := os.Stat(dir.Gang()); err == nil {
-			a.releasedAt = info.ModTime() // it was the last thing written there
+			a.releasedAt = notAfter(info.ModTime(), now) // it was the last thing written there
 		}
 	}
 	a.desired = make([]spool.Desired, len(a.gang.Slots))
@@ -141,12 +148,21 @@ func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*alloc
 	return a, nil
 }
 
+// notAfter is a time that was written down before now, though the clock was perhaps
+// set back since: what is waited for from then on must not wait for as long again.
+func notAfter(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
+}
+
 func (a *allocation) loadSlot(k int) error {
 	d := &a.desired[k]
 	if _, err := spool.Read(a.dir.Desired(k), d); err != nil {
 		return err
 	}
-	d.Orders = nil
+	d.Orders, d.Update = nil, nil
 	logs, err := os.ReadDir(filepath.Join(a.dir.Slot(k), "logs"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the logs of slot %d: %w", k, err)

@@ -36,7 +36,7 @@ func (s *state) bind() {
 	}
 	free := func(k int) bool { return holder[k] == nil }
 	for _, p := range s.pods {
-		if p.started || !p.live() || p.deleting() {
+		if p.started || !p.live() || p.deleting() || p.lost != nil {
 			continue
 		}
 		if p.waiting = s.noPlace(); p.waiting.Reason != "" {
@@ -66,6 +66,11 @@ func (s *state) noPlace() translate.Waiting {
 		return translate.Waiting{
 			Reason:  wellknown.ReasonWaitingForSlot,
 			Message: "the gang's earlier allocation " + s.alloc.name() + " is being given back",
+		}
+	case !s.limit.IsZero():
+		return translate.Waiting{
+			Reason:  wellknown.ReasonWaitingForSlot,
+			Message: "the gang's allocation " + s.alloc.name() + " is about to reach its time limit; the next one will have a place",
 		}
 	case len(s.slots) == 0 && s.owner.absent != "":
 		return translate.Waiting{Reason: wellknown.ReasonWaitingForGang, Message: s.owner.absent}
@@ -100,9 +105,14 @@ func (s *state) observe(p *podState) {
 	}
 	if report.Pod != nil && report.Pod.UID == string(p.uid()) {
 		p.observed = report.Pod
+		if s.endedWithLost(p) {
+			interrupted := *report.Pod
+			interrupted.Interrupted = true
+			p.observed = &interrupted
+		}
 		// What was interrupted is told when the allocation has ended: only then
 		// is it known why.
-		p.over = report.Pod.Done && !report.Pod.Interrupted
+		p.over = p.observed.Done && !p.observed.Interrupted
 	}
 }
 
@@ -126,20 +136,24 @@ func (s *state) slotFor(p *podState, free func(int) bool) (int, bool) {
 // that have run too long.
 func (s *state) stops() {
 	for _, p := range s.pods {
+		own := ptr.Deref(p.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 		if terminal(p.pod) && p.running() {
 			// Somebody else has failed it (the pod garbage collector does, where
 			// the Node was away); its process must go all the same.
-			p.stop, p.grace = true, ptr.Deref(p.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+			p.stop, p.grace = true, own
 		}
 		if terminal(p.pod) || p.rejection != nil {
 			continue
 		}
 		if limit := p.pod.Spec.ActiveDeadlineSeconds; limit != nil && p.pod.Status.StartTime != nil {
 			left := p.pod.Status.StartTime.Add(time.Duration(*limit) * time.Second).Sub(s.now)
-			if left > 0 {
+			switch {
+			case left > 0:
 				s.within(left)
-			} else {
-				p.stop, p.grace = true, ptr.Deref(p.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+			case p.over && !s.wasStopped(p):
+				// It had ended by itself before anybody looked.
+			default:
+				p.stop, p.grace = true, own
 				p.ending = ptr.To(translate.DeadlineEnding())
 			}
 		}
@@ -148,6 +162,11 @@ func (s *state) stops() {
 			p.grace = ptr.Deref(p.pod.DeletionGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 		}
 	}
+}
+
+// wasStopped tells that the pod's agent has been asked to end it.
+func (s *state) wasStopped(p *podState) bool {
+	return p.started && s.alloc.desired[p.slot].Action == spool.ActionStop
 }
 
 // shownAtMost is how often the text on waiting pods changes: a queue's reasons
@@ -166,23 +185,27 @@ func (s *state) waitingText() translate.Waiting {
 			return n.shown
 		}
 	}
-	n.shown, n.shownAt = text, s.now
+	n.shown, n.shownAt, n.expected = text, s.now, expectedStart(s.job, s.now)
 	return text
 }
 
 // allocationWaiting is what the gang as a whole waits for.
 func (s *state) allocationWaiting() translate.Waiting {
 	switch a := s.alloc; {
+	case s.trouble != "":
+		return translate.Waiting{Reason: wellknown.ReasonSubmissionFailed, Message: s.trouble}
 	case len(s.missing) > 0 && (a == nil || !a.live()):
 		return translate.Waiting{Reason: wellknown.ReasonWaitingForGang, Message: s.missingMessage()}
 	case a == nil || !a.live():
 		return translate.Waiting{Reason: wellknown.ReasonSubmitting, Message: "the allocation is about to be submitted"}
+	case a.job == nil && s.awaits != "":
+		return translate.Waiting{Reason: wellknown.ReasonWaitingForDependency, Message: "the gang is not submitted yet: " + s.awaits}
 	case a.job == nil && a.submitError != "":
 		return translate.Waiting{Reason: wellknown.ReasonSubmissionFailed, Message: a.submitError}
 	case a.job == nil:
 		return translate.Waiting{Reason: wellknown.ReasonSubmitting, Message: "allocation " + a.name() + " is being submitted"}
 	default:
-		return jobWaiting(s.manager, a.job.ID, s.job, s.reports)
+		return jobWaiting(s.manager, a.job.ID, s.job, s.reports, s.now)
 	}
 }
 

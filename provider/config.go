@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gangline/gangline/translate"
 )
 
 // The configuration file's apiVersion and kind.
@@ -50,6 +56,9 @@ type Config struct {
 	Partition  string   `json:"partition,omitempty"`
 	Partitions []string `json:"partitions,omitempty"`
 
+	// Nodes are more virtual nodes of this process, for other partitions.
+	Nodes []NodeEntry `json:"nodes,omitempty"`
+
 	// QueueFactor multiplies the partition's capacity into the node's
 	// allocatable: how much may wait in the workload manager's queue. 1 makes
 	// Kubernetes strict. Default 10.
@@ -59,8 +68,35 @@ type Config struct {
 	// GPUResource is the extended resource that stands for GPUs. Default
 	// nvidia.com/gpu.
 	GPUResource string `json:"gpuResource,omitempty"`
+	// Resources are extended resources beside it and the workload manager's generic
+	// resources that they stand for: {"amd.com/gpu": "gpu:mi300", "nvidia.com/gpu.shared": "shard"}.
+	Resources translate.DeviceResources `json:"resources,omitempty"`
+	// CountOthers takes what jobs of others use off the node's capacity, for who wants
+	// Kubernetes to see only what is free: then QueueFactor is best 1.
+	CountOthers bool `json:"countOthers,omitempty"`
+	// PriorityClasses are how far the jobs of pods of a PriorityClass stand back in the
+	// queue (sbatch --nice), for those that are named: {"batch-low": 1000}.
+	PriorityClasses map[string]int `json:"priorityClasses,omitempty"`
+	// TimeLimitWarning is how long before the time limit pods get SIGTERM that do not
+	// say so themselves; 0 for each pod's own grace period, below 0 for no warning.
+	TimeLimitWarning metav1.Duration `json:"timeLimitWarning,omitempty"`
+	// NodeLabels and NodeTaints are set on the virtual node beside its own. What
+	// others set stays.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	NodeTaints []corev1.Taint    `json:"nodeTaints,omitempty"`
+	// Architecture is the HPC nodes', as the label kubernetes.io/arch has it.
+	// Default: that of gangline-node.
+	Architecture string `json:"architecture,omitempty"`
+	// Images tells what images mean on the HPC nodes, where none is pulled: the
+	// programs that stand in for their entrypoints.
+	Images translate.Images `json:"images,omitempty"`
 	// HostPaths are the directories that hostPath volumes may be in.
 	HostPaths []string `json:"hostPaths,omitempty"`
+	// ReadOnlyHostPaths are such directories that pods may only read. Where one is in
+	// the other, the deeper one counts.
+	ReadOnlyHostPaths []string `json:"readOnlyHostPaths,omitempty"`
+	// Volumes is how pods' volumes come to the HPC side.
+	Volumes VolumesConfig `json:"volumes,omitempty"`
 	// ClusterDomain is the cluster's DNS domain. Default cluster.local.
 	ClusterDomain string `json:"clusterDomain,omitempty"`
 	// APIServer is the host:port at which the HPC nodes reach the API server,
@@ -75,21 +111,73 @@ type Config struct {
 	// job is cancelled. Default 30s.
 	ReleaseTimeout metav1.Duration `json:"releaseTimeout,omitempty"`
 	// JobInterval is the time between two queries of the workload manager,
-	// SpoolInterval between two looks at the spool. Defaults 1s and 200ms.
-	JobInterval   metav1.Duration `json:"jobInterval,omitempty"`
-	SpoolInterval metav1.Duration `json:"spoolInterval,omitempty"`
+	// SpoolInterval between two looks at the spool, InventoryInterval between
+	// two questions after the partition's nodes. Defaults 1s, 200ms and 30s.
+	JobInterval       metav1.Duration `json:"jobInterval,omitempty"`
+	SpoolInterval     metav1.Duration `json:"spoolInterval,omitempty"`
+	InventoryInterval metav1.Duration `json:"inventoryInterval,omitempty"`
+
+	// Orphans is what is done about what bears this node's mark and belongs to nobody.
+	Orphans OrphansConfig `json:"orphans,omitempty"`
+
+	// ContainerLogMaxSize is the size at which a file of a container's log is
+	// followed by the next, below 0 for one file of any size; ContainerLogMaxFiles
+	// is how many are kept of each run. Names and defaults are kubelet's: 10Mi, 5.
+	ContainerLogMaxSize  resource.Quantity `json:"containerLogMaxSize,omitzero"`
+	ContainerLogMaxFiles int               `json:"containerLogMaxFiles,omitempty"`
 
 	Kubelet KubeletConfig `json:"kubelet"`
 	// MetricsAddress serves /metrics, /healthz and /readyz; empty for none.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
 }
 
-// SlurmConfig is how Slurm is reached by its command line tools.
+// SlurmConfig is how Slurm is reached: by its command line tools or, with REST, by
+// slurmrestd.
 type SlurmConfig struct {
 	// Bin is the directory of sbatch and its like; empty for PATH.
 	Bin string `json:"bin,omitempty"`
 	// Conf is SLURM_CONF; empty for Slurm's default.
 	Conf string `json:"conf,omitempty"`
+	// REST asks slurmrestd in place of the tools. Bin and Conf are then those of
+	// the HPC nodes.
+	REST *SlurmRESTConfig `json:"rest,omitempty"`
+	// AllowedFlags are the options of sbatch, by their long names without dashes, that
+	// pods may set with the annotation gangline.dev/sbatch-flags. Default: none.
+	AllowedFlags []string `json:"allowedFlags,omitempty"`
+}
+
+// SlurmRESTConfig is how slurmrestd is reached.
+type SlurmRESTConfig struct {
+	// URL is unix:/PATH, http://HOST:PORT or https://HOST:PORT.
+	URL string `json:"url"`
+	// TokenFile holds the JSON Web Token of the user that the jobs run as. It is read
+	// for each request, so it can be renewed at any time.
+	TokenFile string `json:"tokenFile"`
+	// User is whom the token is for. Default: the user that it names.
+	User string `json:"user,omitempty"`
+	// CAFile verifies the server's certificate. Default: the system's CAs.
+	CAFile string `json:"caFile,omitempty"`
+	// APIVersion is the version of the API, such as "v0.0.41". Default: the newest
+	// that both sides know.
+	APIVersion string `json:"apiVersion,omitempty"`
+}
+
+// problems is what is wrong with it.
+func (c *SlurmRESTConfig) problems() []string {
+	if c == nil {
+		return nil
+	}
+	var problems []string
+	if c.URL == "" {
+		problems = append(problems, "slurm.rest.url is missing: unix:/PATH, http://HOST:PORT or https://HOST:PORT")
+	}
+	if !filepath.IsAbs(c.TokenFile) {
+		problems = append(problems, fmt.Sprintf("slurm.rest.tokenFile must be an absolute path, not %q", c.TokenFile))
+	}
+	if c.CAFile != "" && !filepath.IsAbs(c.CAFile) {
+		problems = append(problems, fmt.Sprintf("slurm.rest.caFile must be an absolute path, not %q", c.CAFile))
+	}
+	return problems
 }
 
 // LocalConfig is the embedded workload manager.
@@ -114,10 +202,15 @@ type KubeletConfig struct {
 	// 10250).
 	Address string `json:"address"`
 	Port    int32  `json:"port,omitempty"`
-	// CertFile and KeyFile are the serving certificate; ClientCAFile verifies
-	// the API server's client certificate.
-	CertFile     string `json:"certFile"`
-	KeyFile      string `json:"keyFile"`
+	// CertFile and KeyFile hold the serving certificate and are read again when
+	// they change. Without them it is asked for by a CertificateSigningRequest
+	// (signer kubernetes.io/kubelet-serving), renewed in time, and kept in
+	// CertDir, a directory that only the node's user can enter.
+	CertFile string `json:"certFile,omitempty"`
+	KeyFile  string `json:"keyFile,omitempty"`
+	CertDir  string `json:"certDir,omitempty"`
+	// ClientCAFile verifies the API server's client certificate, and those of
+	// other callers.
 	ClientCAFile string `json:"clientCAFile"`
 }
 
@@ -148,9 +241,18 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.Namespace, "gangline-system")
 	defaultTo(&c.AllocationGrace.Duration, 2*time.Minute)
 	defaultTo(&c.ReleaseTimeout.Duration, 30*time.Second)
+	defaultTo(&c.Orphans.Grace.Duration, 10*time.Minute)
+	defaultTo(&c.Orphans.Action, OrphansClean)
 	defaultTo(&c.JobInterval.Duration, time.Second)
 	defaultTo(&c.SpoolInterval.Duration, 200*time.Millisecond)
+	defaultTo(&c.Volumes.RefreshInterval.Duration, time.Minute)
+	defaultTo(&c.InventoryInterval.Duration, 30*time.Second)
+	defaultTo(&c.Architecture, runtime.GOARCH)
 	defaultTo(&c.Kubelet.Port, 10250)
+	defaultTo(&c.ContainerLogMaxFiles, 5)
+	if c.ContainerLogMaxSize.IsZero() {
+		c.ContainerLogMaxSize = resource.MustParse("10Mi")
+	}
 }
 
 func defaultTo[T comparable](field *T, value T) {
@@ -159,6 +261,9 @@ func defaultTo[T comparable](field *T, value T) {
 		*field = value
 	}
 }
+
+// minLogSize leaves room for a few of the longest lines.
+const minLogSize = 64 << 10
 
 func (c *Config) validate() error {
 	var errs []error
@@ -178,13 +283,28 @@ func (c *Config) validate() error {
 		"the local workload manager needs local.stateDir, an absolute path, and local.nodes")
 	require(c.QueueFactor >= 1, "queueFactor must be 1 or more, not %d", c.QueueFactor)
 	require(c.Kubelet.Address != "", "kubelet.address is missing: the IP at which the API server reaches this node")
-	require(c.Kubelet.CertFile != "" && c.Kubelet.KeyFile != "" && c.Kubelet.ClientCAFile != "",
-		"kubelet needs certFile, keyFile and clientCAFile")
+	files := c.Kubelet.CertFile != "" && c.Kubelet.KeyFile != "" && c.Kubelet.CertDir == ""
+	requested := c.Kubelet.CertFile == "" && c.Kubelet.KeyFile == "" && filepath.IsAbs(c.Kubelet.CertDir)
+	require(files || requested, "kubelet needs certFile and keyFile, or certDir, an absolute path, for a certificate that the cluster signs")
+	require(c.Kubelet.ClientCAFile != "", "kubelet.clientCAFile is missing: the CA of the API server's client certificate")
 	for _, problem := range validation.IsValidLabelValue(c.Cluster) {
 		require(false, "cluster %q cannot be a label's value: %s", c.Cluster, problem)
 	}
+	for _, problem := range slices.Concat(c.Slurm.REST.problems(), c.nodeProblems(), c.nodesProblems(), c.wishProblems()) {
+		require(false, "%s", problem)
+	}
+	for _, i := range c.Images {
+		require(i.Name != "" && len(i.Entrypoint)+len(i.Cmd) > 0, "each of images needs a name, and an entrypoint or cmd, not %+v", i)
+	}
+	require(c.ContainerLogMaxFiles >= 2, "containerLogMaxFiles must be 2 or more, not %d", c.ContainerLogMaxFiles)
+	require(c.ContainerLogMaxSize.Sign() < 0 || c.ContainerLogMaxSize.Value() >= minLogSize,
+		"containerLogMaxSize must be %d bytes or more, or below 0 for no limit, not %s", minLogSize, c.ContainerLogMaxSize.String())
 	for _, p := range c.HostPaths {
 		require(filepath.IsAbs(p), "hostPaths must be absolute, not %q", p)
 	}
+	for _, p := range c.ReadOnlyHostPaths {
+		require(filepath.IsAbs(p), "readOnlyHostPaths must be absolute, not %q", p)
+	}
+	errs = append(errs, c.Volumes.validate(), c.Orphans.validate())
 	return errors.Join(errs...)
 }

@@ -51,6 +51,18 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"another kind":                    {"kind: Deployment\n", "NodeConfiguration"},
 		"a relative hostPath":             {"hostPaths: [data]\n", "hostPaths must be absolute"},
 		"a kubelet without a certificate": {"kubelet: {address: 10.0.0.5}\n", "certFile"},
+		"two certificates":                {"kubelet: {address: 10.0.0.5, certFile: /c, keyFile: /k, certDir: /d, clientCAFile: /a}\n", "certDir"},
+		"a relative certDir":              {"kubelet: {address: 10.0.0.5, certDir: d, clientCAFile: /a}\n", "certDir"},
+		"a label that is none":            {"nodeLabels: {a b: c}\n", "cannot be a label"},
+		"a label of the node's own":       {"nodeLabels: {kubernetes.io/hostname: c}\n", "sets kubernetes.io/hostname itself"},
+		"a taint without an effect":       {"nodeTaints: [{key: a}]\n", "the effect of a must be"},
+		"a taint of the node's own":       {"nodeTaints: [{key: virtual-kubelet.io/provider, effect: NoSchedule}]\n", "itself"},
+		"a resource that is none":         {"resources: {amd.com/gpu: \"a:b:c\"}\n", "is no generic resource"},
+		"an option that changes the user": {"slurm: {allowedFlags: [uid]}\n", "--uid cannot be allowed"},
+		"a privilege for a PriorityClass": {"priorityClasses: {high: -10}\n", "priorityClasses: high"},
+		"two nodes of one name":           {"nodes: [{name: hpc, partition: gpu}]\n", "two nodes have the name"},
+		"a further node's label":          {"nodes: [{name: b, partition: gpu, nodeLabels: {a b: c}}]\n", "cannot be a label"},
+		"an image without a program":      {"images: [{name: a}]\n", "entrypoint or cmd"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

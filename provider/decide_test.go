@@ -55,7 +55,7 @@ func (c *scene) add(group string, index int) *podState {
 // allocated gives the gang a submitted allocation whose job the workload
 // manager lists as given.
 func (c *scene) allocated(phase wlm.Phase) *allocation {
-	a, err := newAllocation(spool.Root(c.t.TempDir()), translate.Names{Cluster: "c", Node: "n"}, c.s.gang, 1)
+	a, err := newAllocation(spool.Root(c.t.TempDir()), c.names(), c.s.gang, 1, false)
 	require.NoError(c.t, err)
 	a.job = &spool.Job{ID: "7", Submitted: testNow.Add(-time.Minute)}
 	c.s.alloc, c.s.slots, c.s.listed = a, slotsOf(a.gang), testNow
@@ -80,6 +80,8 @@ func (c *scene) finished(p *podState, k int, code int32) {
 		Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}},
 	}}
 }
+
+func (c *scene) names() translate.Names { return translate.Names{Cluster: "c", Node: "n"} }
 
 func deleted(p *podState, grace int64) *podState {
 	p.pod.DeletionTimestamp = ptr.To(metav1.NewTime(testNow))
@@ -340,7 +342,41 @@ func TestAJobThatNobodyKnowsAnyMoreIsLostAfterSeveralListings(t *testing.T) {
 
 	require.NoError(t, spool.Write(a.dir.Result(), spool.Result{ExitCode: 3}))
 	outcome, _ := s.outcome()
-	assert.Equal(t, "Failed", outcome, "the launcher's own word counts where there is one")
+	assert.Equal(t, "Lost", outcome, "the launcher's word is about an end that was asked for")
+	a.lostSince = time.Time{}
+	outcome, _ = s.outcome()
+	assert.Equal(t, "Failed", outcome, "it counts where nobody had asked")
+}
+
+func TestAPodThatEndsWithItsLostJobIsNobodysFault(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		code int32
+		lost bool
+	}{
+		"its agent was asked to end":            {143, true},
+		"it ended by itself in the last minute": {3, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c := newScene(t)
+			a := c.allocated(wlm.PhaseRunning)
+			p := c.worker(0)
+			c.started(p, 0)
+			require.NoError(t, a.dir.TakeClaim(spool.Claim{JobID: "7"}))
+			c.s.job = nil
+			for range lostAfter {
+				c.s.listed = c.s.listed.Add(time.Second)
+				c.after(time.Second)
+			}
+			require.True(t, c.s.abandon)
+			c.finished(p, 0, tc.code)
+			c.after(time.Second)
+			assert.Equal(t, tc.lost, p.observed.Interrupted, "what it is to be is not known before the job's end is")
+			c.after(settle)
+			require.NotNil(t, c.s.ending, "nothing is left to wait for")
+			require.True(t, p.over)
+			assert.Equal(t, tc.lost, p.ending != nil && p.ending.Disruption)
+		})
+	}
 }
 
 func TestAJobThatVanishedBeforeItRanCountsAsNeverSubmitted(t *testing.T) {
@@ -419,6 +455,60 @@ func TestTheJobThatCounts(t *testing.T) {
 			}
 			require.NotNil(t, got)
 			assert.Equal(t, tc.want, got.ID)
+		})
+	}
+}
+
+func TestAnExitCodeThatWasToldCountsThoughTheAgentDied(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		code   int32
+		policy corev1.RestartPolicy
+		own    bool
+	}{
+		"success":                                {0, corev1.RestartPolicyNever, true},
+		"failure":                                {3, corev1.RestartPolicyNever, true},
+		"the allocation's signal is no own end":  {143, corev1.RestartPolicyNever, false},
+		"one that would have been started again": {3, corev1.RestartPolicyOnFailure, false},
+		"one that would not":                     {0, corev1.RestartPolicyOnFailure, true},
+		"one that never ends by itself":          {0, corev1.RestartPolicyAlways, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c := newScene(t)
+			c.allocated(wlm.PhaseEnded)
+			c.s.job.Outcome = wlm.OutcomeFailed
+			p := c.worker(0)
+			p.pod.Spec.RestartPolicy = tc.policy
+			c.finished(p, 0, tc.code)
+			c.s.reports[0].Pod.Done = false
+			c.decide()
+			c.after(settle)
+			require.True(t, p.over)
+			assert.Equal(t, tc.own, p.ending == nil)
+		})
+	}
+}
+
+func TestAJobThatWasPutBackIntoTheQueueHasEnded(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		phase  wlm.Phase
+		result *spool.Result
+		want   string
+	}{
+		"its launcher has said its last word":                {wlm.PhaseQueued, &spool.Result{ExitCode: 143}, outcomeRequeued},
+		"without that word Slurm may have forgotten a start": {wlm.PhaseQueued, nil, ""},
+		"it was started again, and refused":                  {wlm.PhaseEnded, &spool.Result{ExitCode: 1, Requeued: true}, outcomeRequeued},
+		"while that runs nothing is known":                   {wlm.PhaseRunning, &spool.Result{ExitCode: 143}, ""},
+		"an end like any other":                              {wlm.PhaseEnded, &spool.Result{ExitCode: 3}, string(wlm.OutcomeFailed)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c := newScene(t)
+			a := c.allocated(tc.phase)
+			c.s.job.Outcome = map[bool]wlm.Outcome{true: wlm.OutcomeFailed}[tc.phase == wlm.PhaseEnded]
+			if tc.result != nil {
+				require.NoError(t, spool.Write(a.dir.Result(), *tc.result))
+			}
+			outcome, _ := c.s.outcome()
+			assert.Equal(t, tc.want, outcome)
 		})
 	}
 }

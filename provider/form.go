@@ -2,13 +2,9 @@ package provider
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/gangline/gangline/provider/spool"
-	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -22,11 +18,18 @@ func (s *state) admit(site siteView) {
 			continue
 		}
 		wishes, rejection := s.wish(p, site)
-		if p.accepted() || p.rejection != nil {
-			continue // what was accepted once stays so: it may run by now
+		if p.rejection != nil {
+			continue
+		}
+		if p.accepted() {
+			// What was accepted once stays so: it may run by now.
+			p.rejection = p.claimRejection(site.site)
+			continue
 		}
 		if rejection == nil {
-			rejection = translate.Admit(p.pod, site.of(wishes.Partition))
+			of := site.of(wishes.Partition)
+			of.Claims = p.claims
+			rejection = translate.Admit(p.pod, of)
 		}
 		p.rejection = rejection
 	}
@@ -35,9 +38,16 @@ func (s *state) admit(site siteView) {
 // wish adds a pod's wishes to the gang's. One that contradicts those of the
 // pods before it cannot be granted.
 func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.Rejection) {
-	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, site.partitions())
+	offer := site.offer()
+	if p.accepted() {
+		offer.Partitions, offer.GPUTypes = nil, nil // the workload manager's to judge, should they be gone
+	}
+	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, offer)
 	if rejection != nil {
 		return wishes, rejection
+	}
+	if wishes.Nice == 0 {
+		wishes.Nice = site.niceness[p.pod.Spec.PriorityClassName]
 	}
 	p.wishes = wishes
 	merged, conflict := s.wishes.Merge(wishes)
@@ -81,100 +91,5 @@ func (s *state) mustSubmit() bool {
 	if s.alloc != nil && s.alloc.live() {
 		return s.alloc.job == nil && !s.alloc.gang.Release
 	}
-	return len(bound(s.pods)) > 0 && len(s.missing) == 0 && !s.owner.done() && s.ending == nil
-}
-
-// jobWaiting explains a gang whose job exists while its pods do not run yet.
-func jobWaiting(manager, id string, job *wlm.Job, reports []spool.Status) translate.Waiting {
-	if job == nil {
-		return translate.Waiting{
-			Reason:  wellknown.ReasonQueued,
-			Message: fmt.Sprintf("%s job %s is submitted", manager, id),
-		}
-	}
-	message := fmt.Sprintf("%s job %s is %s", manager, id, job.State)
-	if job.Reason != "" && job.Reason != "None" {
-		message += " (" + job.Reason + ")"
-	}
-	if job.Phase == wlm.PhaseQueued {
-		if !job.ExpectedStart.IsZero() {
-			message += ", expected to start at " + job.ExpectedStart.Format(time.RFC3339)
-		}
-		return translate.Waiting{Reason: wellknown.ReasonQueued, Message: message}
-	}
-	if job.Nodes != "" {
-		message += " on " + job.Nodes
-	}
-	if agentsMissing(reports) > 0 {
-		message += ", waiting for its agents to report" // no number: each change would be a write for each pod
-	}
-	return translate.Waiting{Reason: wellknown.ReasonStarting, Message: message}
-}
-
-// siteView is what admission needs to know of the HPC side at one moment.
-type siteView struct {
-	site      translate.Site
-	inventory wlm.Inventory
-	partition string   // the configured default, or the manager's
-	allowed   []string // those that pods may name; empty for all
-}
-
-func newSiteView(c Config, inv wlm.Inventory) siteView {
-	return siteView{
-		site:      translate.Site{GPUResource: corev1.ResourceName(c.GPUResource), HostPaths: c.HostPaths},
-		inventory: inv, partition: c.Partition, allowed: c.Partitions,
-	}
-}
-
-// partitions are the names that a pod may ask for.
-func (v siteView) partitions() []string {
-	if len(v.allowed) > 0 {
-		return v.allowed
-	}
-	names := make([]string, 0, len(v.inventory.Partitions))
-	for _, p := range v.inventory.Partitions {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
-// of narrows the site to the nodes of a partition. A node that is down today
-// counts: it may be up when the job's turn comes.
-func (v siteView) of(partition string) translate.Site {
-	site := v.site
-	site.Nodes = v.nodes(partition)
-	return site
-}
-
-// node is what an HPC node has, as limits that a container does not set count;
-// nothing where the node is not known.
-func (v siteView) node(name string) corev1.ResourceList {
-	for _, p := range v.inventory.Partitions {
-		for _, n := range p.Nodes {
-			if n.Name == name {
-				return corev1.ResourceList{
-					corev1.ResourceCPU:    *resource.NewQuantity(int64(n.CPUs), resource.DecimalSI),
-					corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// nodes is what each node of a partition has; "" is the default partition.
-func (v siteView) nodes(partition string) []translate.Resources {
-	if partition == "" {
-		partition = v.partition
-	}
-	var nodes []translate.Resources
-	for _, p := range v.inventory.Partitions {
-		if p.Name != partition && (partition != "" || !p.Default) {
-			continue
-		}
-		for _, n := range p.Nodes {
-			nodes = append(nodes, translate.Resources{CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs})
-		}
-	}
-	return nodes
+	return len(bound(s.pods)) > 0 && len(s.missing) == 0 && !s.owner.done() && s.ending == nil && !s.unusableClaims()
 }

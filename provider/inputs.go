@@ -3,10 +3,9 @@ package provider
 import (
 	"context"
 	"fmt"
+	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,55 +14,80 @@ import (
 	"github.com/gangline/gangline/translate"
 )
 
-// inputs fetches what pods refer to, by name and once for all pods of one
-// reconciliation. ConfigMaps and Secrets come from the API server itself, so
-// that the node need not watch, nor be allowed to list, everybody's.
-type inputs struct {
-	r          *Reconciler
-	configMaps map[types.NamespacedName]fetched[*corev1.ConfigMap]
-	secrets    map[types.NamespacedName]fetched[*corev1.Secret]
-}
+// startAge is how old what a starting pod refers to may be: pods that start together
+// share one look.
+const startAge = time.Second
 
-// fetched is what the API server said of a name.
-type fetched[T client.Object] struct {
-	object T
-	exists bool
+// timesGrain is what the API server cuts off the time of an object's creation.
+const timesGrain = time.Second
+
+// inputs fetches what pods refer to.
+type inputs struct {
+	r *Reconciler
+	// maxAge is how old it may be.
+	maxAge time.Duration
+	// began is when these inputs were made, for pods that were there; zero for those
+	// that have started already.
+	began time.Time
+	// renewals counts the tokens that were asked for to follow changes.
+	renewals int
 }
 
 func newInputs(r *Reconciler) *inputs {
-	return &inputs{
-		r:          r,
-		configMaps: map[types.NamespacedName]fetched[*corev1.ConfigMap]{},
-		secrets:    map[types.NamespacedName]fetched[*corev1.Secret]{},
+	return &inputs{r: r, maxAge: startAge, began: r.objects.clock.Now()}
+}
+
+// age is how old what a pod refers to may be. A starting pod sees all that was there
+// before itself: what was read before that does not count.
+func (in *inputs) age(pod *corev1.Pod) time.Duration {
+	if in.began.IsZero() {
+		return in.maxAge
 	}
+	now := in.r.objects.clock.Now()
+	surely := now.Sub(pod.CreationTimestamp.Add(timesGrain)) // the pod has been there
+	return min(in.maxAge, max(surely, now.Sub(in.began)))
 }
 
 // of returns the objects that a pod names. What does not exist is left out:
 // whether that matters is for translate to say.
-func (in *inputs) of(ctx context.Context, pod *corev1.Pod) (translate.Inputs, error) {
-	refs := translate.References(pod)
+func (in *inputs) of(ctx context.Context, pod *corev1.Pod, refs translate.Refs) (translate.Inputs, error) {
 	out := translate.Inputs{
 		ConfigMaps: map[string]*corev1.ConfigMap{},
 		Secrets:    map[string]*corev1.Secret{},
 		Tokens:     map[translate.TokenKey]string{},
+		Site:       in.r.site().site,
 	}
+	age := in.age(pod)
 	for _, ref := range refs.ConfigMaps {
-		if err := fetch(ctx, in.r.live, in.configMaps, out.ConfigMaps, pod.Namespace, ref.Name, &corev1.ConfigMap{}); err != nil {
+		m, err := read[corev1.ConfigMap](ctx, in.r.objects, types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}, age)
+		if err != nil {
 			return out, err
+		}
+		if m != nil {
+			out.ConfigMaps[ref.Name] = m
 		}
 	}
 	for _, ref := range refs.Secrets {
-		if err := fetch(ctx, in.r.live, in.secrets, out.Secrets, pod.Namespace, ref.Name, &corev1.Secret{}); err != nil {
+		s, err := read[corev1.Secret](ctx, in.r.objects, types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}, age)
+		if err != nil {
 			return out, err
 		}
+		if s != nil {
+			out.Secrets[ref.Name] = s
+		}
 	}
+	claims, err := in.claims(ctx, pod.Namespace, refs.Claims, age)
+	if err != nil {
+		return out, err
+	}
+	out.Claims = claims
 	services, err := in.services(ctx, pod.Namespace, refs.ServiceLinks)
 	if err != nil {
 		return out, err
 	}
 	out.Services = services
 	for _, key := range refs.Tokens {
-		token, err := in.token(ctx, pod, key)
+		token, err := in.r.tokens.of(ctx, pod, key)
 		if err != nil {
 			return out, err
 		}
@@ -72,25 +96,26 @@ func (in *inputs) of(ctx context.Context, pod *corev1.Pod) (translate.Inputs, er
 	return out, nil
 }
 
-// fetch reads one object, remembers it, and puts it into found if it exists.
-func fetch[T client.Object](ctx context.Context, reader client.Reader, memory map[types.NamespacedName]fetched[T], found map[string]T, namespace, name string, obj T) error {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if have, ok := memory[key]; ok {
-		if have.exists {
-			found[name] = have.object
+// claims are claims with the volumes that they are bound to.
+func (in *inputs) claims(ctx context.Context, namespace string, names []string, age time.Duration) (map[string]translate.Claim, error) {
+	claims := map[string]translate.Claim{}
+	for _, name := range names {
+		claim, err := read[corev1.PersistentVolumeClaim](ctx, in.r.objects, types.NamespacedName{Namespace: namespace, Name: name}, age)
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		if claim == nil {
+			continue
+		}
+		c := translate.Claim{Claim: claim}
+		if volume := claim.Spec.VolumeName; volume != "" {
+			if c.Volume, err = read[corev1.PersistentVolume](ctx, in.r.objects, types.NamespacedName{Name: volume}, age); err != nil {
+				return nil, err
+			}
+		}
+		claims[name] = c
 	}
-	err := reader.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		memory[key] = fetched[T]{}
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %T %s: %w", obj, key, err)
-	}
-	memory[key], found[name] = fetched[T]{obj, true}, obj
-	return nil
+	return claims, nil
 }
 
 // services are those whose variables kubelet gives a pod: its namespace's, and
@@ -118,25 +143,10 @@ func (in *inputs) services(ctx context.Context, namespace string, all bool) ([]*
 	return services, nil
 }
 
-// token asks for a ServiceAccount token that is bound to the pod, for as long
-// as the pod's volume says (kubelet: pkg/kubelet/token).
-func (in *inputs) token(ctx context.Context, pod *corev1.Pod, key translate.TokenKey) (string, error) {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: &key.ExpirationSeconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
-	}}
-	if key.Audience != "" {
-		request.Spec.Audiences = []string{key.Audience}
-	}
-	account := pod.Spec.ServiceAccountName
-	if account == "" {
-		account = "default"
-	}
-	response, err := in.r.clientset.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", pod.Namespace, account, err)
-	}
-	return response.Status.Token, nil
+// forgetInputs drops what is remembered for a pod that needs nothing any more.
+func (r *Reconciler) forgetInputs(uid types.UID) {
+	r.tokens.forget(uid)
+	r.updates.forget(uid)
 }
 
 func podUID(d spool.Desired) types.UID { return types.UID(d.PodUID) }

@@ -16,7 +16,8 @@ import (
 type jobTable struct {
 	manager  wlm.Manager
 	interval time.Duration
-	said     string // the last error that was logged; only run uses it
+	history  *history // nil for none; only run uses it
+	said     string   // the last error that was logged; only run uses it
 
 	mu     sync.Mutex
 	byName map[string][]wlm.Job
@@ -68,12 +69,13 @@ func (t *jobTable) refresh(ctx context.Context) (changed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	byName := make(map[string][]wlm.Job, len(jobs))
 	for _, j := range jobs {
 		byName[j.Name] = append(byName[j.Name], j)
 	}
+	t.history.complete(ctx, byName, at)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for name, now := range byName {
 		if !reflect.DeepEqual(now, t.byName[name]) {
 			changed = append(changed, name)
@@ -90,6 +92,12 @@ func (t *jobTable) refresh(ctx context.Context) (changed []string, err error) {
 
 // active are the jobs that have not ended.
 func (t *jobTable) active() []wlm.Job {
+	active, _ := t.activeAt()
+	return active
+}
+
+// activeAt is active, with the time of the query (zero if none has succeeded yet).
+func (t *jobTable) activeAt() ([]wlm.Job, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var active []wlm.Job
@@ -100,7 +108,7 @@ func (t *jobTable) active() []wlm.Job {
 			}
 		}
 	}
-	return active
+	return active, t.at
 }
 
 // named returns the jobs of a name as of the query that began at the returned

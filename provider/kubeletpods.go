@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,15 @@ func (k *kubeletPods) List(ctx context.Context) ([]*corev1.Pod, error) {
 		pods[i] = &list.Items[i]
 	}
 	return pods, nil
+}
+
+// Running are the pods of which a container runs, as their statuses say.
+func (k *kubeletPods) Running(ctx context.Context) ([]*corev1.Pod, error) {
+	pods, err := k.List(ctx)
+	runs := func(c corev1.ContainerStatus) bool { return c.State.Running != nil }
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
+		return !slices.ContainsFunc(allStatuses(p), runs)
+	}), err
 }
 
 func (k *kubeletPods) Place(pod types.UID) (kubelet.Place, bool) {

@@ -34,12 +34,34 @@ type note struct {
 	// shown is the waiting text on the pods.
 	shown   translate.Waiting
 	shownAt time.Time
+	// expected is the expected start as of then.
+	expected string
+	// limitTold is the allocation whose pods were told of its time limit.
+	limitTold string
 	// incomplete is since when pods are missing, asked when they were last
 	// looked for, whereabouts what was found, by host name.
 	incomplete, asked time.Time
 	whereabouts       map[string]string
+	// lostSeen is when a pod was first seen whose place is lost.
+	lostSeen time.Time
+	// trouble is why the spool could not be written, as last told.
+	trouble string
 	// told is how far the pods' agents' Events have been told.
 	told map[types.UID]*telling
+	// absent are the Events about objects that do not exist, each told once.
+	absent map[string]bool
+}
+
+// first tells whether an Event about an absent object is told for the first time.
+func (n *note) first(event string) bool {
+	if n.absent[event] {
+		return false
+	}
+	if n.absent == nil {
+		n.absent = map[string]bool{}
+	}
+	n.absent[event] = true
+	return true
 }
 
 func (n *note) telling(uid types.UID) *telling {

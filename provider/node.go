@@ -2,13 +2,15 @@ package provider
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/restartallcontainers"
 
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -19,6 +21,8 @@ type NodeFacts struct {
 	Config    Config
 	Manager   string // "slurm 22.05.8"
 	Inventory wlm.Inventory
+	// Ours is what this node's own pods have of the inventory's nodes.
+	Ours usage
 	// Unreachable is the last query's error, nil while the workload manager
 	// answers.
 	Unreachable error
@@ -27,35 +31,32 @@ type NodeFacts struct {
 	Now         time.Time
 }
 
-// NodeObject builds the virtual node: capacity from the partition's total,
-// whoever uses it, and allocatable times the queue factor, since the workload
-// manager is the queue. Previous, if not nil, is the object before: times of
-// transitions are kept from it.
+// NodeObject builds the virtual node: capacity from the partition's nodes that
+// take jobs, whoever uses them, and allocatable times the queue factor, since
+// the workload manager is the queue. Previous, if not nil, is the object before:
+// times of transitions are kept from it.
 //
 // Ready stays true while the workload manager is away: a node that is not ready
-// has its pods evicted, which would kill jobs that are in good health.
+// has its pods evicted, which would kill jobs that are in good health. A taint
+// keeps new ones away.
 func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
-	capacity := Capacity(f.Config, f.Inventory)
+	capacity := Capacity(f.Config, f.Inventory, f.Ours)
+	id := nodeID(f)
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: f.Config.NodeName,
-			Labels: map[string]string{
-				wellknown.LabelNodeType:          wellknown.LabelNodeTypeValue,
-				corev1.LabelHostname:             f.Config.NodeName,
-				corev1.LabelArchStable:           "amd64",
-				corev1.LabelOSStable:             "linux",
-				corev1.LabelNodeExcludeBalancers: "true",
-				wellknown.LabelWorkloadManager:   f.Config.WorkloadManager,
-				wellknown.Cluster:                f.Config.Cluster,
-			},
+			Name:        f.Config.NodeName,
+			Labels:      nodeLabels(f.Config, f.Inventory),
+			Annotations: map[string]string{wellknown.AnnotationNodeTaints: taintNames(configuredTaints(f.Config))},
 		},
 		Spec: corev1.NodeSpec{
-			Taints:     []corev1.Taint{NodeTaint()},
+			Taints:     nodeTaints(f.Config, f.Unreachable != nil),
 			ProviderID: "gangline://" + f.Config.NodeName,
 		},
 		Status: corev1.NodeStatus{
 			Capacity:    capacity,
 			Allocatable: Allocatable(capacity, f.Config.QueueFactor),
+			// What Kubernetes keeps pods away for unless a node says that it has it.
+			DeclaredFeatures: []string{restartallcontainers.RestartAllContainersOnContainerExits},
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeInternalIP, Address: f.Config.Kubelet.Address},
 			},
@@ -63,12 +64,12 @@ func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
 				KubeletEndpoint: corev1.DaemonEndpoint{Port: f.Config.Kubelet.Port},
 			},
 			NodeInfo: corev1.NodeSystemInfo{
-				MachineID:               string(f.ClusterUID),
-				SystemUUID:              string(f.ClusterUID),
-				BootID:                  string(f.ClusterUID),
+				MachineID:               id,
+				SystemUUID:              id,
+				BootID:                  id, // it never boots
 				KubeletVersion:          f.Version,
 				OperatingSystem:         "linux",
-				Architecture:            "amd64",
+				Architecture:            f.Config.Architecture,
 				OSImage:                 "HPC nodes",
 				KernelVersion:           "unknown",
 				ContainerRuntimeVersion: containerRuntime(f.Manager),
@@ -76,21 +77,50 @@ func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
 			Conditions: nodeConditions(f),
 		},
 	}
-	if partition := partitionOf(f.Config, f.Inventory); partition != nil {
-		node.Labels[wellknown.LabelPartition] = partition.Name
-	}
 	if previous != nil {
 		if len(f.Inventory.Partitions) == 0 { // not known: as it was
 			node.Status.Capacity, node.Status.Allocatable = previous.Status.Capacity, previous.Status.Allocatable
+			if partition, known := previous.Labels[wellknown.LabelPartition]; known {
+				node.Labels[wellknown.LabelPartition] = partition
+			}
+			for key, value := range previous.Labels {
+				if isInventoryLabel(f.Config, key) {
+					node.Labels[key] = value
+				}
+			}
 		}
 		keepTransitions(node.Status.Conditions, previous.Status.Conditions)
 	}
 	return node
 }
 
-// NodeTaint keeps away the pods that did not ask for the HPC side.
-func NodeTaint() corev1.Taint {
-	return corev1.Taint{Key: wellknown.TaintKey, Value: wellknown.TaintValue, Effect: corev1.TaintEffectNoSchedule}
+// nodeLabels are the node's own labels and the configured ones.
+func nodeLabels(c Config, inv wlm.Inventory) map[string]string {
+	labels := map[string]string{
+		wellknown.LabelNodeType:          wellknown.LabelNodeTypeValue,
+		corev1.LabelHostname:             c.NodeName,
+		corev1.LabelArchStable:           c.Architecture,
+		corev1.LabelOSStable:             "linux",
+		corev1.LabelNodeExcludeBalancers: "true",
+		wellknown.LabelWorkloadManager:   c.WorkloadManager,
+		wellknown.Cluster:                c.Cluster,
+	}
+	if partition := partitionOf(c, inv); partition != nil {
+		labels[wellknown.LabelPartition] = partition.Name
+	}
+	maps.Copy(labels, inventoryLabels(c, partitionOf(c, inv)))
+	for key, value := range c.NodeLabels {
+		if _, own := labels[key]; !own {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// nodeID stands for the machine that a virtual node is not: its own, and always
+// the same.
+func nodeID(f NodeFacts) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("gangline://"+string(f.ClusterUID)+"/"+f.Config.NodeName)).String()
 }
 
 // partitionOf is the partition that the node stands for.
@@ -104,23 +134,9 @@ func partitionOf(c Config, inv wlm.Inventory) *wlm.Partition {
 	return &inv.Partitions[i]
 }
 
-// Capacity is the total of the node's partition.
-func Capacity(c Config, inv wlm.Inventory) corev1.ResourceList {
-	var cpus, memory, gpus int64
-	if p := partitionOf(c, inv); p != nil {
-		for _, n := range p.Nodes {
-			cpus += int64(n.CPUs)
-			memory += n.MemoryMiB
-			gpus += int64(n.GPUs)
-		}
-	}
-	return corev1.ResourceList{
-		corev1.ResourceCPU:                 *resource.NewQuantity(cpus, resource.DecimalSI),
-		corev1.ResourceMemory:              *resource.NewQuantity(memory<<20, resource.BinarySI),
-		corev1.ResourcePods:                *resource.NewQuantity(int64(c.MaxPods), resource.DecimalSI),
-		corev1.ResourceName(c.GPUResource): *resource.NewQuantity(gpus, resource.DecimalSI),
-	}
-}
+// scratchSpace stands for what nobody counts on the HPC side, 1Pi of it. Without a
+// number the scheduler would bind no pod that requests ephemeral storage.
+const scratchSpace = 1 << 50
 
 // Allocatable is what the scheduler may bind: the capacity times the factor.
 func Allocatable(capacity corev1.ResourceList, factor int) corev1.ResourceList {
@@ -151,6 +167,15 @@ func nodeConditions(f NodeFacts) []corev1.NodeCondition {
 	reachable := corev1.NodeCondition{
 		Type: wellknown.ConditionReachable, Status: corev1.ConditionTrue,
 		Reason: "Answering", Message: f.Manager + " answers",
+	}
+	if p := partitionOf(f.Config, f.Inventory); p != nil {
+		usable := 0
+		for _, n := range p.Nodes {
+			if n.Usable {
+				usable++
+			}
+		}
+		reachable.Message += fmt.Sprintf("; %d of %d nodes of partition %s take jobs", usable, len(p.Nodes), p.Name)
 	}
 	if f.Unreachable != nil {
 		reachable.Status, reachable.Reason = corev1.ConditionFalse, "NotAnswering"

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -39,9 +39,7 @@ func (r *Reconciler) order(ctx context.Context, s *state) error {
 		if p.slot < 0 || !p.live() || p.stop || !p.accepted() {
 			continue
 		}
-		if err := r.orderRun(ctx, s, p, in); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.orderRun(ctx, s, p, in), r.orderUpdate(ctx, s, p, in))
 	}
 	return errors.Join(errs...)
 }
@@ -87,6 +85,7 @@ func (r *Reconciler) orderNames(s *state) error {
 		a.gang.Names = before
 		return err
 	}
+	faults.At(faults.Named)
 	return nil
 }
 
@@ -125,7 +124,11 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 	if err := r.writeDesired(a, p.slot, d); err != nil {
 		return err
 	}
+	faults.At(faults.Ordered)
 	p.started = true
+	if err := r.ordered(s, p, orders); err != nil {
+		return err
+	}
 	logr.FromContextOrDiscard(ctx).Info("ordered to run", "pod", d.Pod, "slot", p.slot, "node", agent.Node)
 	return nil
 }
@@ -133,11 +136,10 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 // waitForMissing shows what a pod lacks, in kubelet's words, and tries again.
 func (r *Reconciler) waitForMissing(s *state, p *podState, missing *translate.MissingError) {
 	waiting := translate.Waiting{Reason: wellknown.ReasonConfigError, Message: missing.Error()}
-	reason, text := "Failed", "Error: "+missing.Error()
 	if missing.Volume != "" {
 		waiting.Reason = wellknown.ReasonContainerCreating
-		reason, text = "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", missing.Volume, missing.Error())
 	}
+	reason, text := missing.Event()
 	r.waitFor(s, p, waiting, reason, text)
 }
 
@@ -157,22 +159,49 @@ const missingAgain = 5 * time.Second
 
 func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inputs) (spool.PodOrders, error) {
 	a := s.alloc
-	values, err := in.of(ctx, p.pod)
+	values, err := in.of(ctx, p.pod, translate.References(p.pod))
 	if err != nil {
 		return spool.PodOrders{}, err
 	}
-	if values.SSH, err = r.keys.ssh(a.name()); err != nil {
+	r.tellAbsent(s, p, values)
+	meeting, err := r.complete(s, p, &values)
+	if err != nil {
 		return spool.PodOrders{}, err
 	}
-	agent := s.reports[p.slot].Agent
-	values.PodIP, values.HostIP = agent.Address, agent.Address
-	values.NodeAllocatable = r.site().node(agent.Node)
+	orders, err := translate.Orders(p.pod, values)
+	if err != nil {
+		return orders, err
+	}
+	orders.Logs = r.config.logLimits()
+	return orders, a.keepMeeting(meeting)
+}
+
+// complete adds to a pod's inputs what its agent and its gang give it.
+func (r *Reconciler) complete(s *state, p *podState, values *translate.Inputs) (*translate.Meeting, error) {
+	a := s.alloc
+	var err error
+	if values.SSH, err = r.keys.ssh(a.name()); err != nil {
+		return nil, err
+	}
+	r.locate(s, p, values)
 	values.ClusterDomain = r.config.ClusterDomain
 	values.APIServer = r.config.APIServer
 	values.Rank, values.Size = p.slot, len(a.gang.Slots)
 	values.MPI = spool.MPI{Launch: p.wishes.MPILaunch, PMI: p.wishes.MPIPMI}
 	values.Hosts = hostfile(a.gang)
-	return translate.Orders(p.pod, values)
+	meeting := meetingOf(a.gang, s.reports, p.slot, p.pod)
+	if meeting != nil {
+		values.Port = meeting.Port
+	}
+	return meeting, nil
+}
+
+// locate adds to a pod's inputs what its HPC node is: all that volumes are made of
+// besides what the API server has.
+func (r *Reconciler) locate(s *state, p *podState, values *translate.Inputs) {
+	agent := s.reports[p.slot].Agent
+	values.PodIP, values.HostIP = agent.Address, agent.Address
+	values.NodeAllocatable = r.site().node(agent.Node)
 }
 
 // hostfile is the gang's hosts in rank order.
@@ -207,7 +236,8 @@ func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error
 	if err := r.writeDesired(a, p.slot, have); err != nil {
 		return err
 	}
-	r.event(p.pod, corev1.EventTypeNormal, "Killing", "Stopping the pod's containers, grace period %d s", p.grace)
+	faults.At(faults.StopOrdered)
+	r.tellStop(p)
 	logr.FromContextOrDiscard(ctx).Info("ordered to stop", "pod", have.Pod, "slot", p.slot, "grace", p.grace)
 	return nil
 }
@@ -216,7 +246,7 @@ func (r *Reconciler) writeDesired(a *allocation, slot int, d spool.Desired) erro
 	if err := spool.Write(a.dir.Desired(slot), d); err != nil {
 		return err
 	}
-	d.Orders = nil
+	d.Orders, d.Update = nil, nil
 	a.desired[slot] = d
 	r.registry.bind(a, podUID(d), slot)
 	return nil

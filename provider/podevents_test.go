@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -64,4 +66,35 @@ func TestAgentsEventsAreToldOnce(t *testing.T) {
 
 	fail = apierrors.NewNotFound(corev1.Resource("namespaces"), "gone")
 	require.NoError(t, r.tellAgent(t.Context(), &state{note: &note{}}, p), "nobody is there to be told")
+}
+
+func TestAnEventThatIsRefusedHoldsNothingUp(t *testing.T) {
+	quota := corev1.Resource("events")
+	for sentence, tc := range map[string]struct {
+		answer error
+		again  bool
+	}{
+		"a quota":          {apierrors.NewForbidden(quota, "e", errors.New("exceeded quota")), false},
+		"what is invalid":  {apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), false},
+		"no answer":        {errors.New("no connection"), true},
+		"too many at once": {apierrors.NewTooManyRequests("later", 1), true},
+		"an overload":      {apierrors.NewServiceUnavailable("later"), true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			clientset := fake.NewClientset()
+			clientset.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			pod := translatetest.MakePod("p").Obj()
+			p := &podState{pod: pod, observed: &spool.PodStatus{Events: []spool.Event{{Time: time.Unix(1, 0), Reason: "R"}}}}
+			err := (&Reconciler{clientset: clientset}).tellAgent(t.Context(), &state{note: &note{}}, p)
+			assert.Equal(t, tc.again, err != nil, "%v", err)
+		})
+	}
+}
+
+func TestAnAgentsEventIsBounded(t *testing.T) {
+	pod := translatetest.MakePod("p").Obj()
+	long := strings.Repeat("x", 1<<20)
+	e := agentEvent(pod, spool.Event{Time: time.Unix(1, 0), Container: long, Type: long, Reason: long, Message: long}, "hpc")
+	assert.Less(t, len(e.String()), 4<<10)
+	assert.Empty(t, e.InvolvedObject.FieldPath, "of no container that the pod has")
 }

@@ -3,14 +3,14 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -53,6 +53,7 @@ func (r *Reconciler) accept(ctx context.Context, s *state) error {
 			errs = append(errs, err)
 			continue
 		}
+		faults.At(faults.Accepted)
 		p.pod = pod
 		r.announce(s, p)
 	}
@@ -96,6 +97,7 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 		// Nothing was ever done for it.
 	default:
 		after.Status = r.statusOf(s, p)
+		delete(after.Annotations, wellknown.AnnotationExpectedStart)
 		annotate(after, r.annotations(s, p))
 		label(after, p)
 		if p.over {
@@ -107,7 +109,8 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 		return err
 	}
 	if pod != p.pod {
-		r.tellTransition(p.pod, pod, p)
+		faults.At(faults.Reported)
+		r.tellTransition(p.pod, pod)
 	}
 	if !terminal(p.pod) && p.accepted() {
 		if err := r.tellAgent(ctx, s, p); err != nil {
@@ -115,6 +118,7 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 		}
 	}
 	if pod.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(pod, wellknown.Finalizer) {
+		faults.At(faults.Unbinding)
 		return r.writes.remove(ctx, pod)
 	}
 	return nil
@@ -127,7 +131,7 @@ func (r *Reconciler) statusOf(s *state, p *podState) corev1.PodStatus {
 	}
 	return translate.PodStatus(translate.Observation{
 		Pod: p.pod, Now: s.now, Waiting: waiting,
-		Agent: p.agent, Observed: p.observed, Ended: p.ended(),
+		Agent: p.agent, Observed: p.observed, Ephemeral: p.ephemeral, Ended: p.ended(),
 	})
 }
 
@@ -145,6 +149,9 @@ func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
 		notes[wellknown.AnnotationAllocation] = a.name()
 		notes[wellknown.AnnotationJobID] = a.job.ID
+	}
+	if s.job != nil && s.job.Phase == wlm.PhaseQueued && p.slot >= 0 && p.agent == nil && s.note.expected != "" {
+		notes[wellknown.AnnotationExpectedStart] = s.note.expected
 	}
 	if p.agent != nil {
 		notes[wellknown.AnnotationHPCNode] = p.agent.Node
@@ -169,80 +176,6 @@ func annotate(pod *corev1.Pod, notes map[string]string) {
 		pod.Annotations = map[string]string{}
 	}
 	maps.Copy(pod.Annotations, notes)
-}
-
-// tellTransition records what has just been written as an Event.
-func (r *Reconciler) tellTransition(before, after *corev1.Pod, p *podState) {
-	if before.Status.StartTime == nil && after.Status.StartTime != nil && p.agent != nil {
-		r.event(after, corev1.EventTypeNormal, "Started", "Started %d container(s) on %s", len(after.Spec.Containers), p.agent.Node)
-	}
-	for _, c := range allStatuses(after) {
-		if c.RestartCount > restartsOf(before, c.Name) {
-			r.event(after, corev1.EventTypeWarning, "BackOff", "Restarted container %s: %s", c.Name, lastEnd(c))
-		}
-	}
-	if n := len(after.Status.EphemeralContainerStatuses); n > len(before.Status.EphemeralContainerStatuses) {
-		status := after.Status.EphemeralContainerStatuses[n-1]
-		r.event(after, corev1.EventTypeWarning, status.State.Waiting.Reason, "%s", status.State.Waiting.Message)
-	}
-	if before.Status.Phase == after.Status.Phase {
-		return
-	}
-	switch after.Status.Phase {
-	case corev1.PodSucceeded:
-		r.event(after, corev1.EventTypeNormal, "Completed", "All containers ended with exit code 0")
-	case corev1.PodFailed:
-		if after.DeletionTimestamp != nil {
-			return // it was stopped on request, and that was told
-		}
-		reason := after.Status.Reason
-		if reason == "" {
-			reason = "Failed"
-		}
-		r.event(after, corev1.EventTypeWarning, reason, "%s", failureText(after))
-	}
-}
-
-// failureText is why a pod failed, in one line.
-func failureText(pod *corev1.Pod) string {
-	if pod.Status.Message != "" {
-		return pod.Status.Message
-	}
-	for _, c := range allStatuses(pod) {
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			return fmt.Sprintf("Container %s %s", c.Name, endText(t))
-		}
-	}
-	return "The pod failed"
-}
-
-// allStatuses are a pod's containers, those that run first first.
-func allStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
-	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
-}
-
-func restartsOf(pod *corev1.Pod, container string) int32 {
-	for _, c := range allStatuses(pod) {
-		if c.Name == container {
-			return c.RestartCount
-		}
-	}
-	return 0
-}
-
-func lastEnd(c corev1.ContainerStatus) string {
-	if t := c.LastTerminationState.Terminated; t != nil {
-		return "it " + endText(t)
-	}
-	return "it had ended"
-}
-
-func endText(t *corev1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("ended with exit code %d (%s)", t.ExitCode, t.Reason)
-	if t.Message != "" {
-		text += ": " + t.Message
-	}
-	return text
 }
 
 func (r *Reconciler) event(pod *corev1.Pod, kind, reason, format string, args ...any) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -38,16 +39,21 @@ type Reconciler struct {
 	recorder  record.EventRecorder
 
 	registry *registry
+	family   *family
 	owners   *owners
 	jobs     *jobTable
 	statuses *statusTable
 	writes   *writes
 	keys     keySource
+	objects  *objects
+	tokens   *tokens
+	updates  *updates
 	site     func() siteView
 	node     func() *corev1.Node
 
-	wake  wakeups
-	notes notes
+	wake    wakeups
+	notes   notes
+	pursuit pursuit
 
 	recovering sync.Mutex
 	recovered  bool
@@ -69,7 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.gatherClaims(ctx, s)
+	s.lose(r.config.JobInterval.Duration)
 	s.decideWith(r.kind, r.site(), r.config.AllocationGrace.Duration)
+	r.gatherDependencies(s)
+	r.tellLimit(s)
 	r.lookForMissing(ctx, s)
 	err = r.act(ctx, s)
 	if err != nil {
@@ -121,11 +131,13 @@ func (r *Reconciler) assign(ctx context.Context, name types.NamespacedName) erro
 func (s *state) decideWith(manager string, site siteView, grace time.Duration) {
 	s.manager = manager
 	s.admit(site)
+	s.announceLimit(site.limitWarning)
 	s.bind()
 	s.stops()
+	s.stopForLimit()
 	s.form()
 	s.end(manager)
-	s.releasing = s.release(grace)
+	s.releasing = s.release(grace) || s.spent()
 	s.unstarted(s.releasing)
 }
 
@@ -133,9 +145,13 @@ func (s *state) decideWith(manager string, site siteView, grace time.Duration) {
 func (r *Reconciler) act(ctx context.Context, s *state) error {
 	errs := []error{r.refuse(ctx, s)}
 	accepted := r.accept(ctx, s)
+	r.waitForClaims(s)
 	errs = append(errs, accepted)
 	if accepted == nil && s.mustSubmit() {
-		errs = append(errs, r.submit(ctx, s)) // only pods that have their finalizer may run
+		// Only pods that have their finalizer may run.
+		if err := r.submit(ctx, s); err != nil {
+			r.tellTrouble(ctx, s, err)
+		}
 	}
 	if a := s.alloc; a != nil && a.live() && s.ending == nil {
 		errs = append(errs, r.order(ctx, s))
@@ -143,6 +159,7 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 			errs = append(errs, r.giveBack(ctx, s))
 		}
 	}
+	r.pursueLost(ctx, s)
 	errs = append(errs, r.report(ctx, s))
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -154,6 +171,7 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 // status, and clears away what nobody needs any more.
 func (r *Reconciler) finish(ctx context.Context, s *state) error {
 	if s.ending != nil {
+		faults.At(faults.LastStatus)
 		if err := r.markEnded(ctx, s.alloc, *s.ending); err != nil {
 			return err
 		}
@@ -174,6 +192,7 @@ func (r *Reconciler) options() translate.Options {
 	return translate.Options{
 		Selects:       selects(r.node()),
 		GPUResource:   corev1.ResourceName(r.config.GPUResource),
+		Devices:       r.config.Resources,
 		ClusterDomain: r.config.ClusterDomain,
 	}
 }

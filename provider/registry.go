@@ -12,7 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
 
@@ -96,12 +98,40 @@ func (r *registry) live() []*allocation {
 	return live
 }
 
+// has tells whether an allocation of this name is known, live or ended.
+func (r *registry) has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.byName[name]
+	return ok
+}
+
 // hasEnded tells whether an allocation of this name is ours and has ended.
 func (r *registry) hasEnded(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.byName[name]
 	return ok && !a.live()
+}
+
+// record notes the job that holds an allocation.
+func (r *registry) record(a *allocation, job spool.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.job = &job
+}
+
+// submitted are the jobs of the allocations that have not ended.
+func (r *registry) submitted() []wlm.JobRef {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var refs []wlm.JobRef
+	for name, a := range r.byName {
+		if a.live() && a.job != nil {
+			refs = append(refs, wlm.JobRef{Name: name, ID: a.job.ID, Submitted: a.job.Submitted})
+		}
+	}
+	return refs
 }
 
 // markEnded takes an allocation out of the living ones.
@@ -192,6 +222,7 @@ func (r *registry) drop(key string, gangGone bool, exists func(types.UID) bool) 
 func (r *registry) collect(key string, gangGone bool, exists func(types.UID) bool) error {
 	var errs []error
 	for _, a := range r.drop(key, gangGone, exists) {
+		faults.At(faults.Collecting)
 		errs = append(errs, a.dir.Remove())
 	}
 	return errors.Join(errs...)

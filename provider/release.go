@@ -3,8 +3,10 @@ package provider
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -47,6 +49,12 @@ func (s *state) end(manager string) {
 		if !p.live() || p.slot < 0 {
 			continue
 		}
+		if endedByItself(p) {
+			done := *p.observed
+			done.Done = true
+			p.observed, p.over = &done, true // its agent died before it could say so
+			continue
+		}
 		if !p.started && !p.deleting() && (outcome == outcomeVoid || len(a.pods) > 0) {
 			continue // who had not started when others ran waits for the next allocation
 		}
@@ -57,6 +65,45 @@ func (s *state) end(manager string) {
 		}
 		p.over = true
 	}
+}
+
+// endedByItself tells that all of a pod's containers had ended for good, and not by
+// a signal as it comes with an allocation's end, when its agent last spoke.
+func endedByItself(p *podState) bool {
+	if p.observed == nil || p.observed.Interrupted || len(p.observed.Containers) < len(p.pod.Spec.Containers) {
+		return false
+	}
+	for _, c := range p.observed.Containers {
+		end := c.State.Terminated
+		if end == nil || endedBySignal(end.ExitCode) {
+			return false
+		}
+		if startsAgain(p.pod, c.Name, end.ExitCode) {
+			return false
+		}
+	}
+	return true
+}
+
+// startsAgain tells whether a container is started again after such an end: by the
+// first of its own rules that matches, else by its own policy, else by the pod's.
+func startsAgain(pod *corev1.Pod, container string, code int32) bool {
+	policy := pod.Spec.RestartPolicy
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	if i >= 0 && pod.Spec.Containers[i].RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*pod.Spec.Containers[i].RestartPolicy)
+		for _, r := range pod.Spec.Containers[i].RestartPolicyRules {
+			if r.ExitCodes == nil {
+				continue
+			}
+			// All actions that there are start it again.
+			in := r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
+			if slices.Contains(r.ExitCodes.Values, code) == in {
+				return true
+			}
+		}
+	}
+	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
 }
 
 // readLastWords reads the status of each pod that has not ended from the spool
@@ -79,10 +126,7 @@ func (s *state) outcome() (outcome, detail string) {
 	a := s.alloc
 	if s.job != nil {
 		a.missing = 0
-		if s.job.Phase != wlm.PhaseEnded {
-			return "", ""
-		}
-		return string(s.job.Outcome), launcherWord(a.dir)
+		return s.jobOutcome()
 	}
 	if s.listed.After(a.job.Submitted) && s.listed.After(a.missingSeen) {
 		a.missing, a.missingSeen = a.missing+1, s.listed
@@ -92,6 +136,29 @@ func (s *state) outcome() (outcome, detail string) {
 		return "", ""
 	}
 	return s.lostOutcome()
+}
+
+// outcomeRequeued is that of a job that ran and was put back into the queue. It runs
+// nothing there: a gang is run once in an allocation, and its launcher knows that.
+const outcomeRequeued = "Requeued"
+
+// jobOutcome is how a listed job ended. One that is in the queue while its launcher has
+// said its last word was requeued. Without that word it may still run, and the workload
+// manager have forgotten that it has started it.
+func (s *state) jobOutcome() (outcome, detail string) {
+	if s.job.Phase != wlm.PhaseQueued && s.job.Phase != wlm.PhaseEnded {
+		return "", ""
+	}
+	var result spool.Result
+	launched, err := spool.Read(s.alloc.dir.Result(), &result)
+	launched = launched && err == nil
+	switch {
+	case launched && (s.job.Phase == wlm.PhaseQueued || result.Requeued):
+		return outcomeRequeued, "it was put back into the queue, and a gang's job is not run again"
+	case s.job.Phase == wlm.PhaseQueued:
+		return "", ""
+	}
+	return string(s.job.Outcome), result.Message
 }
 
 // lostPatience is how long the agents of a job that the workload manager has
@@ -106,7 +173,7 @@ const outcomeVoid = "Void"
 func (s *state) lostOutcome() (outcome, detail string) {
 	a := s.alloc
 	var result spool.Result
-	if ok, err := spool.Read(a.dir.Result(), &result); err == nil && ok {
+	if ok, err := spool.Read(a.dir.Result(), &result); err == nil && ok && a.lostSince.IsZero() {
 		if result.ExitCode == 0 {
 			return string(wlm.OutcomeCompleted), result.Message
 		}
@@ -119,20 +186,35 @@ func (s *state) lostOutcome() (outcome, detail string) {
 	if a.lostSince.IsZero() {
 		a.lostSince = s.now
 	}
-	if left := lostPatience - s.now.Sub(a.lostSince); left > 0 && s.anyRunning() {
+	if left := lostPatience - s.now.Sub(a.lostSince); left > 0 && s.anyUnfinished() {
 		s.abandon = true
 		s.within(time.Second)
 		return "", ""
 	}
-	return "Lost", "it is no longer known and left no result"
+	return "Lost", "it is no longer known"
 }
 
-func launcherWord(dir spool.Dir) string {
-	var result spool.Result
-	if ok, err := spool.Read(dir.Result(), &result); err != nil || !ok {
-		return ""
+// endedWithLost tells that a pod ended by a signal because its job is lost: its agents
+// were asked to end, and nobody asked for the pod's own end.
+func (s *state) endedWithLost(p *podState) bool {
+	if s.alloc.lostSince.IsZero() || s.alloc.desired[p.slot].Action == spool.ActionStop {
+		return false
 	}
-	return result.Message
+	return slices.ContainsFunc(p.observed.Containers, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil && endedBySignal(c.State.Terminated.ExitCode)
+	})
+}
+
+// endedBySignal tells that an exit code is that of a process which a stop has ended.
+func endedBySignal(code int32) bool {
+	return code == 128+int32(unix.SIGTERM) || code == 128+int32(unix.SIGKILL)
+}
+
+// anyUnfinished tells that an agent has not reported the end of its pod.
+func (s *state) anyUnfinished() bool {
+	return slices.ContainsFunc(s.pods, func(p *podState) bool {
+		return p.running() && !terminal(p.pod) && (p.observed == nil || !p.observed.Done)
+	})
 }
 
 func (s *state) anyRunning() bool {
@@ -145,7 +227,7 @@ func (s *state) anyRunning() bool {
 }
 
 func (s *state) endedMessage(manager, outcome, detail string) string {
-	if s.job == nil {
+	if s.job == nil || outcome == outcomeRequeued { // its state is that of its place in the queue
 		return fmt.Sprintf("%s job %s: %s", manager, s.alloc.job.ID, cmp.Or(detail, "it is no longer known"))
 	}
 	return translate.EndedMessage(manager, s.job.ID, s.job.State, s.job.Reason, detail)
@@ -244,7 +326,7 @@ func (s *state) unstarted(releasing bool) {
 		return
 	}
 	for _, p := range s.pods {
-		if p.live() && p.deleting() && !p.started {
+		if p.live() && p.deleting() && !p.started && p.lost == nil {
 			p.ending = ptr.To(translate.StoppedEnding())
 			p.over = true
 		}

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,91 +58,89 @@ type Options struct {
 	Version string
 }
 
-// Run is the virtual node's life: it ends with the context or with the first
-// error that it cannot live with.
-func Run(ctx context.Context, o Options) error {
-	log := logr.FromContextOrDiscard(ctx)
-	ctrl.SetLogger(log)
-	rc := rest.CopyConfig(o.REST)
-	rc.QPS, rc.Burst = apiQPS, apiBurst
-	clientset, err := kubernetes.NewForConfig(rc)
+// prepareNode makes one virtual node of the process, up to its start.
+func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeRun, error) {
+	keys, err := loadKeySource(ctx, shared.clientset, c.Namespace, c.NodeName)
 	if err != nil {
-		return fmt.Errorf("making the API server's client: %w", err)
+		return nodeRun{}, err
 	}
-	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err := spool.Root(c.Spool).Sweep(c.NodeName); err != nil {
+		return nodeRun{}, err
+	}
+	registry, err := loadRegistry(ctx, spool.Root(c.Spool), translate.Names{Cluster: string(shared.cluster), Node: c.NodeName}, time.Now())
 	if err != nil {
-		return fmt.Errorf("reading the cluster's identity (namespace kube-system): %w", err)
+		return nodeRun{}, err
 	}
-	name, err := o.Manager.Name(ctx)
-	if err != nil {
-		return fmt.Errorf("asking the workload manager for its version: %w", err)
-	}
-	keys, err := loadKeySource(ctx, clientset, o.Config.Namespace, o.Config.NodeName)
-	if err != nil {
-		return err
-	}
-	if err := spool.Root(o.Config.Spool).Sweep(o.Config.NodeName); err != nil {
-		return err
-	}
-	registry, err := loadRegistry(ctx, spool.Root(o.Config.Spool), translate.Names{Cluster: string(system.UID), Node: o.Config.NodeName}, time.Now())
-	if err != nil {
-		return err
-	}
-	node, err := newVirtualNode(ctx, clientset, o.Manager, NodeFacts{
-		Config: o.Config, Manager: name, Version: o.Version, ClusterUID: system.UID,
+	shared.family.registries = append(shared.family.registries, registry)
+	node, err := newVirtualNode(ctx, shared.clientset, shared.inventory, NodeFacts{
+		Config: c, Manager: shared.version, Version: o.Version, ClusterUID: shared.cluster,
 	})
 	if err != nil {
-		return err
+		return nodeRun{}, err
 	}
-	mgr, err := newManager(rc, o.Config)
+	mgr, err := newManager(shared.rest, c)
 	if err != nil {
-		return err
+		return nodeRun{}, err
 	}
 	watches := newOwnerWatches(mgr.GetCache(), mgr.GetRESTMapper())
 	r := &Reconciler{
-		config: o.Config, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: clientset,
-		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, clientset, o.Config.NodeName),
-		registry: registry,
+		config: c, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: shared.clientset,
+		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
+		registry: registry, family: shared.family,
 		owners:   newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
-		jobs:     &jobTable{manager: o.Manager, interval: o.Config.JobInterval.Duration},
-		statuses: &statusTable{registry: registry, interval: o.Config.SpoolInterval.Duration, slots: map[string][]slotReport{}},
+		jobs:     shared.jobs,
+		statuses: &statusTable{registry: registry, interval: c.SpoolInterval.Duration, slots: map[string][]slotReport{}},
 		writes:   newWrites(mgr.GetClient()),
+		objects:  newObjects(mgr.GetAPIReader(), clock.RealClock{}, c.Volumes.turn()),
+		tokens:   newTokens(shared.clientset, clock.RealClock{}),
+		updates:  newUpdates(),
 		keys:     keys, node: node.scheduled,
-		site: func() siteView { return newSiteView(o.Config, node.stock()) },
+		site: func() siteView { return newSiteView(c, node.stock()) },
 	}
 	// Before any gang is looked at: what is not read yet would look like silence.
 	for _, a := range registry.live() {
 		r.statuses.scan(ctx, a)
 	}
+	node.countOwn(func() usage { return ownUsage(registry, r.statuses) })
 	if err := r.setup(mgr, watches); err != nil {
-		return err
+		return nodeRun{}, err
 	}
-	server, err := kubelet.New(ctx, kubelet.Config{
-		Address: o.Config.Kubelet.Address, Port: o.Config.Kubelet.Port, NodeName: o.Config.NodeName,
-		CertFile: o.Config.Kubelet.CertFile, KeyFile: o.Config.Kubelet.KeyFile, ClientCAFile: o.Config.Kubelet.ClientCAFile,
-	}, clientset, &kubeletPods{reader: mgr.GetClient(), registry: registry, keys: keys})
+	orphans, err := newOrphanTable(c, r.recorder, metricsOf(o.Config, c.NodeName))
 	if err != nil {
-		return err
+		return nodeRun{}, err
+	}
+	server, err := newServer(ctx, c, shared.rest, shared.clientset, r.recorder, &kubeletPods{reader: mgr.GetClient(), registry: registry, keys: keys})
+	if err != nil {
+		return nodeRun{}, err
 	}
 	runnables := []manager.RunnableFunc{
 		server.Run,
 		node.run,
-		func(ctx context.Context) error { return r.jobs.run(ctx, r.listed(ctx, node)) },
 		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
-	}
-	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
-		runnables = append(runnables, inside.Run) // a workload manager that lives in this process
+		func(ctx context.Context) error { return r.lookForOrphans(ctx, orphans) },
 	}
 	for _, run := range runnables {
 		if err := mgr.Add(run); err != nil {
-			return fmt.Errorf("preparing the virtual node: %w", err)
+			return nodeRun{}, fmt.Errorf("preparing the virtual node: %w", err)
 		}
 	}
-	log.Info("the virtual node starts", "node", o.Config.NodeName, "workloadManager", name, "spool", o.Config.Spool, "allocations", len(registry.live()))
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the virtual node: %w", err)
+	logr.FromContextOrDiscard(ctx).Info("the virtual node starts", "node", c.NodeName, "workloadManager", shared.version, "spool", c.Spool, "allocations", len(registry.live()))
+	return nodeRun{manager: mgr, listed: r.listed(ctx, node)}, nil
+}
+
+// newServer makes the node's port. It asks about its callers with a client of
+// its own: strangers must not use up the node's calls.
+func newServer(ctx context.Context, c Config, rc *rest.Config, clientset kubernetes.Interface, recorder record.EventRecorder, pods *kubeletPods) (*kubelet.Server, error) {
+	reviews, err := kubernetes.NewForConfig(rest.CopyConfig(rc))
+	if err != nil {
+		return nil, fmt.Errorf("making the API server's client: %w", err)
 	}
-	return nil
+	return kubelet.New(ctx, kubelet.Config{
+		Address: c.Kubelet.Address, Port: c.Kubelet.Port, NodeName: c.NodeName,
+		CertFile: c.Kubelet.CertFile, KeyFile: c.Kubelet.KeyFile, CertDir: c.Kubelet.CertDir,
+		ClientCAFile: c.Kubelet.ClientCAFile, Reviews: reviews, Recorder: recorder,
+		Usages: newUsageReader(pods, c.GPUResource),
+	}, clientset, pods)
 }
 
 // look has a gang looked at.
@@ -208,6 +208,7 @@ func newRecorder(ctx context.Context, clientset kubernetes.Interface, node strin
 func (r *Reconciler) setup(mgr manager.Manager, watches *ownerWatches) error {
 	c, err := controller.NewTyped("gangs", mgr, controller.TypedOptions[Request]{
 		Reconciler:              r,
+		SkipNameValidation:      ptr.To(true), // each virtual node of the process has one
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](100*time.Millisecond, time.Minute),
 		LogConstructor:          func(*Request) logr.Logger { return mgr.GetLogger() },

@@ -26,7 +26,14 @@ type statusTable struct {
 type slotReport struct {
 	stamp  fileStamp
 	status spool.Status
+	// unread is the version that could not be read last, and again when to try it
+	// anew: its user may have put anything there, which takes long to read.
+	unread fileStamp
+	again  time.Time
 }
+
+// unreadAgain is the pause before a file that could not be read is tried again.
+const unreadAgain = 5 * time.Second
 
 // fileStamp tells one version of a file from the next. Each is a file of its
 // own, so the inode differs where size and time are the same.
@@ -94,15 +101,16 @@ func (t *statusTable) scan(ctx context.Context, a *allocation) bool {
 	changed := false
 	for k := range fresh {
 		stamp, err := stampOf(a.dir.Status(k))
-		if err != nil || stamp == fresh[k].stamp {
+		if err != nil || stamp == fresh[k].stamp || stamp == fresh[k].unread && time.Now().Before(fresh[k].again) {
 			continue
 		}
 		var s spool.Status
 		if _, err := spool.Read(a.dir.Status(k), &s); err != nil {
 			logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", k)
+			fresh[k].unread, fresh[k].again = stamp, time.Now().Add(unreadAgain)
 			continue
 		}
-		fresh[k] = slotReport{stamp, s}
+		fresh[k] = slotReport{stamp: stamp, status: s}
 		changed = true
 	}
 	t.mu.Lock()

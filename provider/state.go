@@ -52,8 +52,16 @@ type state struct {
 	abandon bool
 	// releasing tells that the allocation is to be given back.
 	releasing bool
+	// limit is when the time limit ends the job, once it is so near that the pods are
+	// to be stopped.
+	limit time.Time
+	// dependency is what the submission says of the gangs that come first, and awaits
+	// what has to be waited for before it can be made.
+	dependency, awaits string
 	// manager is the workload manager for people: "Slurm".
 	manager string
+	// trouble is why the allocation could not be prepared; empty if it could.
+	trouble string
 	// recheck is how soon the gang must be looked at again, 0 for no timer.
 	recheck time.Duration
 }
@@ -79,6 +87,8 @@ type podState struct {
 
 	// before is where it has had a slot, as far as the spool remembers.
 	before *place
+	// lost is where it ran, if nothing is known of that any more.
+	lost *lostPlace
 	// started tells that its orders were given to an agent: something of it
 	// may run.
 	started  bool
@@ -88,7 +98,13 @@ type podState struct {
 	// wishes are the pod's own, with its owner's where it has none.
 	wishes    translate.Wishes
 	rejection *translate.Rejection
-	waiting   translate.Waiting
+	// claims are those that a pod without a slot mounts, and unusable why it has to
+	// wait for one of them.
+	claims   map[string]translate.Claim
+	unusable *translate.MissingError
+	waiting  translate.Waiting
+	// ephemeral says which of its ephemeral containers cannot start yet, and why.
+	ephemeral map[string]translate.Waiting
 	ending    *translate.Ending
 	// stop asks the agent to end it within grace.
 	stop  bool
@@ -138,6 +154,7 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 		if apierrors.IsNotFound(err) || (err == nil && pod.UID != uid) {
 			r.owners.forget(uid)
 			r.writes.forget(uid)
+			r.forgetInputs(uid)
 			continue
 		}
 		if err != nil {
@@ -145,6 +162,9 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 		}
 		if m.owner.Name != "" {
 			owner = m.owner
+		}
+		if terminal(pod) {
+			r.forgetInputs(uid)
 		}
 		s.pods = append(s.pods, &podState{pod: r.writes.newest(pod), role: m.role, slot: -1})
 	}
@@ -186,7 +206,9 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 // has its last status in the API server, unless this process died in between:
 // the cache may be behind, and only the API server knows.
 func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
-	p.before = r.registry.place(p.uid())
+	if p.before = r.registry.place(p.uid()); p.before == nil {
+		p.lost = r.lostPlaceOf(p.pod)
+	}
 	if p.before == nil || p.before.ended == nil || terminal(p.pod) {
 		return nil
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -47,6 +49,9 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 		s.within(left)
 		return nil
 	}
+	if s.awaits != "" {
+		return nil
+	}
 	return r.trySubmit(ctx, s)
 }
 
@@ -56,10 +61,11 @@ func (r *Reconciler) allocate(s *state) error {
 	if s.alloc != nil {
 		generation = s.alloc.gang.Generation + 1
 	}
-	a, err := newAllocation(r.registry.root, r.registry.names, s.gang, generation)
+	a, err := newAllocation(r.registry.root, r.registry.names, s.gang, generation, s.wishes.Exclusive)
 	if err != nil {
 		return err
 	}
+	faults.At(faults.Allocated)
 	r.registry.add(a)
 	s.alloc = a
 	s.reports = make([]spool.Status, len(a.gang.Slots))
@@ -79,7 +85,9 @@ func (r *Reconciler) recordJob(s *state, job spool.Job) error {
 	if err := spool.Write(a.dir.Job(), job); err != nil {
 		return err
 	}
-	a.job, a.submitError = &job, ""
+	faults.At(faults.Recorded)
+	r.registry.record(a, job)
+	a.submitError = ""
 	s.within(10 * time.Millisecond) // there may be more to do than to wait for its next change
 	return nil
 }
@@ -87,6 +95,7 @@ func (r *Reconciler) recordJob(s *state, job spool.Job) error {
 func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
 	request := translate.NewRequest(a.name(), s.gang, s.wishes, r.config.Agent, string(a.dir))
+	request.Dependency = s.dependency
 	if request.Partition == "" {
 		request.Partition = r.config.Partition
 	}
@@ -96,8 +105,10 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
 	}
 	a.untouched = false
+	faults.At(faults.Submitting)
 	began := time.Now()
 	id, err := r.manager.Submit(ctx, request)
+	faults.At(faults.Submitted)
 	a.lastTry = time.Now()
 	a.tries++
 	if err != nil {
@@ -130,129 +141,21 @@ func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) 
 	return nil
 }
 
+// tellTrouble shows on the pods that the allocation could not be prepared, and has
+// it tried again soon. All of that happens in the spool.
+func (r *Reconciler) tellTrouble(ctx context.Context, s *state, err error) {
+	logr.FromContextOrDiscard(ctx).Error(err, "could not prepare the allocation; trying again")
+	cause := err
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		cause = at.Err // without the name of a temporary file, which is another each time
+	}
+	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", r.config.Spool, cause)
+	if s.trouble != s.note.trouble {
+		s.note.trouble = s.trouble
+		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonSubmissionFailed, "%s", s.trouble)
+	}
+	s.within(firstRetry)
+}
+
 // retryDelay grows from 5 s to 5 min.
-func retryDelay(tries int) time.Duration {
-	delay := 5 * time.Second
-	for range tries - 1 {
-		if delay *= 2; delay >= 5*time.Minute {
-			return 5 * time.Minute
-		}
-	}
-	return delay
-}
-
-// giveBack ends the allocation: agents are asked to go by themselves, so that
-// the job's end is in its accounting as what it was; one that has not started,
-// or does not go, is cancelled, again and again until the workload manager says
-// that it is gone.
-func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
-	a := s.alloc
-	log := logr.FromContextOrDiscard(ctx)
-	if !a.gang.Release {
-		a.gang.Release, a.releasedAt = true, s.now
-		if err := a.writeGang(); err != nil {
-			a.gang.Release = false
-			return err
-		}
-		log.Info("releasing the allocation", "allocation", a.name())
-	}
-	if a.job == nil {
-		return r.giveBackUnsubmitted(ctx, s)
-	}
-	patience := r.config.ReleaseTimeout.Duration
-	if s.job != nil && s.job.Phase == wlm.PhaseQueued && agentsMissing(s.reports) == len(s.reports) {
-		patience = 0 // nobody is there who could go by himself
-	}
-	if left := patience - s.now.Sub(a.releasedAt); left > 0 {
-		s.within(left)
-		return nil
-	}
-	if left := cancelAgain - s.now.Sub(a.cancelledAt); left > 0 {
-		s.within(left)
-		return nil
-	}
-	if s.job == nil {
-		// Not by its number alone: a workload manager that has lost its state
-		// may have given it to somebody else's job.
-		s.within(r.config.JobInterval.Duration)
-		return nil
-	}
-	a.cancelledAt = s.now
-	s.within(cancelAgain)
-	if err := r.manager.Cancel(ctx, a.job.ID); err != nil {
-		log.Error(err, "could not cancel the job; trying again", "job", a.job.ID)
-		return nil
-	}
-	log.Info("cancelled the job", "job", a.job.ID)
-	return nil
-}
-
-// cancelAgain is how long a cancelled job has to vanish before it is asked again.
-const cancelAgain = 5 * time.Second
-
-// giveBackUnsubmitted ends an allocation whose submission was never answered.
-func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
-	a := s.alloc
-	if !a.untouched {
-		if !s.listed.After(a.lastTry) {
-			s.within(r.config.JobInterval.Duration)
-			return nil
-		}
-		if s.job != nil {
-			return r.adopt(ctx, s)
-		}
-	}
-	s.within(10 * time.Millisecond)
-	return r.markEnded(ctx, a, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
-}
-
-// markEnded writes the allocation's last word. A job of it that shows up after
-// all finds that it is not wanted.
-func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
-	if !a.gang.Release {
-		a.gang.Release = true
-		if err := a.writeGang(); err != nil {
-			return err
-		}
-	}
-	if err := spool.Write(a.dir.Ended(), e); err != nil {
-		return err
-	}
-	r.registry.markEnded(a, e)
-	logr.FromContextOrDiscard(ctx).Info("the allocation has ended", "allocation", a.name(), "outcome", e.Outcome, "message", e.Message)
-	return nil
-}
-
-// cancelLate cancels jobs whose allocation has ended for us: submissions that
-// were given up and came through after all, and jobs that were lost and found.
-func (r *Reconciler) cancelLate(ctx context.Context) {
-	for _, j := range r.jobs.active() {
-		if !r.registry.hasEnded(j.Name) {
-			continue
-		}
-		log := logr.FromContextOrDiscard(ctx).WithValues("job", j.ID, "allocation", j.Name)
-		log.Info("cancelling a job whose allocation has ended")
-		if err := r.manager.Cancel(ctx, j.ID); err != nil {
-			log.Error(err, "could not cancel the job; trying again")
-		}
-	}
-}
-
-// dropDuplicates cancels every job of the allocation's name but the one that
-// counts. There is one only if a submission was under way when an earlier life
-// of this process died; its launcher finds the claim taken, so it runs nothing.
-func (r *Reconciler) dropDuplicates(ctx context.Context, s *state) {
-	if s.alloc.job == nil {
-		return
-	}
-	for _, j := range s.jobs {
-		if j.ID == s.alloc.job.ID || j.Phase == wlm.PhaseEnded {
-			continue
-		}
-		logr.FromContextOrDiscard(ctx).Info("cancelling a second job of the same name", "job", j.ID, "kept", s.alloc.job.ID)
-		if err := r.manager.Cancel(ctx, j.ID); err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "could not cancel the second job; trying again", "job", j.ID)
-		}
-		s.within(cancelAgain)
-	}
-}
+func retryDelay(tries int) time.Duration { return backOff(tries, 5*time.Minute) }

@@ -4,33 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/virtual-kubelet/virtual-kubelet/node"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/gangline/gangline/provider/wlm"
 )
 
-// leaseSeconds and statusInterval are kubelet's defaults (--node-status-*).
 const (
-	leaseSeconds      = 40
-	statusInterval    = time.Minute
-	inventoryInterval = 30 * time.Second
+	// leaseSeconds is kubelet's nodeLeaseDurationSeconds, statusInterval its
+	// nodeStatusReportFrequency: how often a status is written that has not
+	// changed.
+	leaseSeconds   = 40
+	statusInterval = 5 * time.Minute
+	// outageAfter is how long the workload manager may be silent before the node
+	// says so: a restart of slurmctld is no outage.
+	outageAfter = 10 * time.Second
 )
 
-// virtualNode keeps the node's object, lease and status, by virtual-kubelet's
-// node controller.
+// virtualNode keeps the node's object, lease and status, the last two by
+// virtual-kubelet's node controller.
 type virtualNode struct {
 	clientset kubernetes.Interface
 	manager   wlm.Manager
@@ -38,46 +37,49 @@ type virtualNode struct {
 
 	mu        sync.Mutex
 	object    *corev1.Node
-	server    *corev1.Node // as the API server has it, with others' labels; nil until seen
+	server    *corev1.Node // as the API server has it, with others' labels; nil while it has none
 	inventory wlm.Inventory
-	err       error // the last listing's
+	ours      usage     // at the time of the inventory
+	answered  time.Time // when the workload manager last did
+	err       error     // the last listing's, once it has been silent for long
+	remade    bool      // the node has been made again, which the controller does not know yet
 	notify    func(*corev1.Node)
+	// own tells what this node's pods use now; nil until it is known.
+	own func() usage
 
-	publishing sync.Mutex // one report at a time, the newest last
+	stale chan struct{} // tells publish that something may have changed
 }
 
 // newVirtualNode asks the workload manager once: a node without a capacity
-// would be of no use.
+// would be of no use. While it is silent, the node goes on as the API server
+// has it: without its lease the node's pods would be evicted, and healthy jobs
+// with them.
 func newVirtualNode(ctx context.Context, clientset kubernetes.Interface, manager wlm.Manager, facts NodeFacts) (*virtualNode, error) {
-	v := &virtualNode{clientset: clientset, manager: manager, facts: facts}
+	v := &virtualNode{
+		clientset: clientset, manager: manager, facts: facts,
+		answered: time.Now(), stale: make(chan struct{}, 1),
+	}
+	have, err := clientset.CoreV1().Nodes().Get(ctx, facts.Config.NodeName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		v.object, v.server = have, have
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading the node: %w", err)
+	}
 	inv, err := manager.Inventory(ctx)
 	if err != nil {
 		silence := fmt.Errorf("asking the workload manager what it has: %w", err)
-		if err := v.resume(ctx, silence); err != nil {
-			return nil, errors.Join(silence, err)
+		if v.object == nil {
+			return nil, errors.Join(silence, errors.New("and there is no node yet to go on with"))
 		}
-		return v, nil
-	}
-	if partitionOf(facts.Config, inv) == nil {
+		v.err = silence
+		logr.FromContextOrDiscard(ctx).Error(silence, "going on with the node as it was")
+	} else if partitionOf(facts.Config, inv) == nil {
 		return nil, fmt.Errorf("the workload manager has no partition %q: it has %s", facts.Config.Partition, partitionNames(inv))
 	}
 	v.inventory = inv
 	v.rebuild()
 	return v, nil
-}
-
-// resume goes on with the node as the API server has it, while the workload
-// manager is silent: without its lease the node's pods would be evicted, and
-// healthy jobs with them.
-func (v *virtualNode) resume(ctx context.Context, silence error) error {
-	have, err := v.clientset.CoreV1().Nodes().Get(ctx, v.facts.Config.NodeName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("and there is no node yet to go on with: %w", err)
-	}
-	v.object, v.err = have, silence
-	v.rebuild()
-	logr.FromContextOrDiscard(ctx).Error(silence, "going on with the node as it was")
-	return nil
 }
 
 func partitionNames(inv wlm.Inventory) []string {
@@ -120,12 +122,6 @@ func (v *virtualNode) scheduled() *corev1.Node {
 	return v.object
 }
 
-func (v *virtualNode) saw(n *corev1.Node) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.server = n
-}
-
 // stock is the last inventory.
 func (v *virtualNode) stock() wlm.Inventory {
 	v.mu.Lock()
@@ -136,27 +132,24 @@ func (v *virtualNode) stock() wlm.Inventory {
 // heard takes the outcome of a listing.
 func (v *virtualNode) heard(err error) {
 	v.mu.Lock()
-	changed := (err == nil) != (v.err == nil)
-	v.err = err
-	v.mu.Unlock()
-	if changed {
-		v.publish()
+	defer v.mu.Unlock()
+	before := v.err
+	switch now := time.Now(); {
+	case err == nil:
+		v.answered, v.err = now, nil
+	case v.err == nil && now.Sub(v.answered) >= outageAfter:
+		v.err = err
+	}
+	if (before == nil) != (v.err == nil) {
+		v.changed()
 	}
 }
 
-// publish rebuilds the object and reports it if anything but times changed.
-func (v *virtualNode) publish() {
-	v.mu.Lock()
-	before := v.object
-	v.mu.Unlock()
-	v.publishing.Lock()
-	defer v.publishing.Unlock()
-	after := v.rebuild()
-	v.mu.Lock()
-	notify := v.notify
-	v.mu.Unlock()
-	if notify != nil && !sameNode(before, after) {
-		notify(after.DeepCopy())
+// changed has the node looked at. It never waits.
+func (v *virtualNode) changed() {
+	select {
+	case v.stale <- struct{}{}:
+	default: // it will be anyway
 	}
 }
 
@@ -164,29 +157,17 @@ func (v *virtualNode) rebuild() *corev1.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f := v.facts
-	f.Inventory, f.Unreachable, f.Now = v.inventory, v.err, time.Now()
+	f.Inventory, f.Ours, f.Unreachable, f.Now = v.inventory, v.ours, v.err, time.Now()
 	v.object = NodeObject(f, v.object)
 	return v.object
 }
 
-func sameNode(a, b *corev1.Node) bool {
-	strip := func(n *corev1.Node) *corev1.Node {
-		n = n.DeepCopy()
-		for i := range n.Status.Conditions {
-			n.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
-		}
-		return n
-	}
-	return equality.Semantic.DeepEqual(strip(a), strip(b))
-}
-
-// run publishes the node until the context ends.
+// run keeps the node until the context ends.
 func (v *virtualNode) run(ctx context.Context) error {
-	nodes := v.clientset.CoreV1().Nodes()
-	if err := v.ensureTaint(ctx); err != nil {
+	if err := v.settleTaints(ctx); err != nil {
 		return err
 	}
-	controller, err := node.NewNodeController(v, v.current().DeepCopy(), nodes,
+	controller, err := node.NewNodeController(v, v.current().DeepCopy(), v.clientset.CoreV1().Nodes(),
 		node.WithNodeEnableLeaseV1(v.clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease), leaseSeconds),
 		node.WithNodeStatusUpdateInterval(statusInterval),
 		node.WithNodeStatusUpdateErrorHandler(func(ctx context.Context, err error) error {
@@ -203,14 +184,18 @@ func (v *virtualNode) run(ctx context.Context) error {
 		return err
 	}
 	go v.watchInventory(ctx)
+	go v.publish(ctx, controller.Ready())
 	if err := controller.Run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("keeping the virtual node: %w", err)
 	}
 	return nil
 }
 
+// watchInventory asks what there is, again and again. After each answer the node
+// is compared with what the API server has, so that what others have changed of
+// it, and what could not be written, is put right.
 func (v *virtualNode) watchInventory(ctx context.Context) {
-	ticker := time.NewTicker(inventoryInterval)
+	ticker := time.NewTicker(v.facts.Config.InventoryInterval.Duration)
 	defer ticker.Stop()
 	for {
 		select {
@@ -223,69 +208,29 @@ func (v *virtualNode) watchInventory(ctx context.Context) {
 			logr.FromContextOrDiscard(ctx).Error(err, "the workload manager did not say what it has; keeping what was known")
 			continue
 		}
+		ours := v.usage()
 		v.mu.Lock()
-		v.inventory = inv
+		v.inventory, v.ours = inv, ours
+		v.changed()
 		v.mu.Unlock()
-		v.publish()
 	}
 }
 
-// watch follows the node in the API server, and has it made again as soon as it
-// is deleted; the node controller would notice only at its next update.
-func (v *virtualNode) watch(ctx context.Context) error {
-	mine := fields.OneTermEqualSelector(metav1.ObjectNameField, v.facts.Config.NodeName).String()
-	factory := informers.NewSharedInformerFactoryWithOptions(v.clientset, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = mine }))
-	see := func(object any) {
-		if n, ok := object.(*corev1.Node); ok {
-			v.saw(n)
-		}
-	}
-	_, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    see,
-		UpdateFunc: func(_, now any) { see(now) },
-		DeleteFunc: func(any) {
-			if err := v.recreate(ctx); err != nil && ctx.Err() == nil {
-				logr.FromContextOrDiscard(ctx).Error(err, "the node was deleted; it is made again at its next update")
-			}
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("watching the node: %w", err)
-	}
-	factory.Start(ctx.Done())
-	return nil
+// countOwn has what this node's pods use told from what others use, from now on.
+func (v *virtualNode) countOwn(own func() usage) {
+	ours := own()
+	v.mu.Lock()
+	v.own, v.ours = own, ours
+	v.mu.Unlock()
+	v.rebuild()
 }
 
-// recreate makes the node again after somebody has deleted it: without it the
-// pods would be failed and removed within a minute.
-func (v *virtualNode) recreate(ctx context.Context) error {
-	_, err := v.clientset.CoreV1().Nodes().Create(ctx, v.current().DeepCopy(), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the node again: %w", err)
-	}
-	logr.FromContextOrDiscard(ctx).Info("the node had been deleted and was made again")
-	return nil
-}
-
-// ensureTaint puts the taint on a node that exists already: the node
-// controller sets it at creation only.
-func (v *virtualNode) ensureTaint(ctx context.Context) error {
-	nodes := v.clientset.CoreV1().Nodes()
-	have, err := nodes.Get(ctx, v.facts.Config.NodeName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+func (v *virtualNode) usage() usage {
+	v.mu.Lock()
+	own := v.own
+	v.mu.Unlock()
+	if own == nil {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading the node: %w", err)
-	}
-	taint := NodeTaint()
-	if slices.ContainsFunc(have.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
-		return nil
-	}
-	have.Spec.Taints = append(have.Spec.Taints, taint)
-	if _, err := nodes.Update(ctx, have, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("tainting the node: %w", err)
-	}
-	return nil
+	return own()
 }

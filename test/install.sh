@@ -10,7 +10,11 @@ packages=(
   openssh-client pdsh iproute2 util-linux procps
 )
 [ "$purpose" = local ] || packages+=(slurm-wlm slurm-client munge)
-[ "$purpose" != tests ] || packages+=(python3-torch python3-mpi4py python3-xgboost lammps)
+[ "$purpose" != tests ] || packages+=(
+  python3-torch python3-mpi4py python3-xgboost lammps
+  slurmrestd slurm-wlm-jwt-plugin slurmdbd mariadb-server
+)
+[ "$purpose" != tests ] || packages+=(openssh-server sudo)
 [ "$purpose" != bench ] || packages+=(openssh-server)
 
 missing=()

@@ -24,9 +24,21 @@ type Site struct {
 	// HostPaths are the directories that hostPath volumes may be in; an entry
 	// allows itself and all below it.
 	HostPaths []string
+	// ReadOnlyHostPaths are such directories that pods may only read.
+	ReadOnlyHostPaths []string
+	// ClaimRules map PersistentVolumeClaims to directories; the first that fits counts.
+	ClaimRules []ClaimRule
+	// Claims are the pod's own, by name, as far as they are known.
+	Claims map[string]Claim
+	// User is the HPC user that pods run as.
+	User string
 	// GPUResource is the extended resource that stands for GPUs; empty for
 	// DefaultGPUResource.
 	GPUResource corev1.ResourceName
+	// Devices are the extended resources beside it.
+	Devices DeviceResources
+	// Images are those whose entrypoints the site has named.
+	Images Images
 	// Nodes is what the HPC nodes have, one entry for each kind. While it is
 	// empty (not known yet), no pod is too large.
 	Nodes []Resources
@@ -53,7 +65,10 @@ func Admit(pod *corev1.Pod, site Site) *Rejection {
 		first.Message += " Also refused: " + strings.Join(others, ", ") + "."
 	}
 	if first == nil {
-		first = checkSize(PodResources(pod.Spec, site.GPUResource), site.Nodes)
+		needs := PodResources(pod.Spec, site.GPUResource, site.Devices)
+		if first = checkDevices(needs); first == nil {
+			first = checkSize(needs, site.Nodes)
+		}
 	}
 	return first
 }

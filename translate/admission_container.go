@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,13 @@ func containerRules() []rule {
 	container := func(field string) string { return "spec.containers[*]." + field }
 	return []rule{
 		{field: container("name"), verdict: supported},
-		{field: container("image"), verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled"},
+		{field: container("image"), when: "one whose entrypoint the site has named", verdict: supported, note: "the site's program stands in for its entrypoint, and so for its cmd"},
+		{field: container("image"), when: "any other", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled"},
 		{
 			field: container("command"), when: "missing", verdict: refused, reason: wellknown.ReasonNoCommand,
-			note: "the image is not pulled, so its entrypoint is unknown; args that begin with sshd need none",
-			cure: "Set command to a program that the HPC nodes have",
-			uses: onContainers(func(c corev1.Container) bool { return len(c.Command) == 0 && sshdIn(c.Args) == "" }),
+			note: "the image is not pulled, and the site has not named its entrypoint; args that begin with sshd or a shell need none",
+			cure: "Set command to a program that the HPC nodes have, or ask the site to name the image's entrypoint",
+			uses: withoutCommand,
 		},
 		{field: container("command"), verdict: supported, note: "given to execve as it is; no shell is involved"},
 		{field: container("args"), verdict: supported},
@@ -34,36 +36,19 @@ func containerRules() []rule {
 			uses: onContainers(func(c corev1.Container) bool { return c.WorkingDir != "" && !path.IsAbs(c.WorkingDir) }),
 		},
 		{field: container("restartPolicy"), verdict: supported, note: "it comes before the pod's; Always makes an init container a sidecar"},
-		{
-			field: container("restartPolicyRules"), verdict: refused, reason: unsupported("RestartPolicyRules"),
-			note: "a restart cannot depend on the exit code yet",
-			cure: "Set the container's restartPolicy",
-			uses: onContainers(func(c corev1.Container) bool { return len(c.RestartPolicyRules) > 0 }),
-		},
+		{field: container("restartPolicyRules"), verdict: supported, note: "Restart and RestartAllContainers; before the latter begins anew, the back-off of the container that asked is waited for"},
 		{field: container("startupProbe"), verdict: supported, note: "from the HPC node, to the pod's address where no host is named; " + probedPorts},
 		{field: container("livenessProbe"), verdict: supported, note: "as startupProbe"},
 		{field: container("readinessProbe"), verdict: supported, note: "as startupProbe"},
 		{field: container("lifecycle.postStart"), verdict: supported, note: "exec, httpGet, sleep"},
-		{field: container("lifecycle.preStop"), verdict: supported, note: "exec, httpGet, sleep; it must be over 2 s before the grace period is"},
-		{
-			field: container("lifecycle.stopSignal"), verdict: refused, reason: unsupported("StopSignal"),
-			note: "a stop begins with SIGTERM", cure: "Remove it and handle SIGTERM",
-			uses: onContainers(func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil }),
-		},
+		{field: container("lifecycle.preStop"), verdict: supported, note: "exec, httpGet, sleep; within the grace period"},
+		{field: container("lifecycle.stopSignal"), verdict: supported, note: "where the API server has the feature; otherwise it drops the field"},
 		{field: container("terminationMessagePath"), verdict: supported},
 		{field: container("terminationMessagePolicy"), verdict: supported},
 		{field: container("imagePullPolicy"), verdict: noEffect, note: "no image is pulled"},
-		{
-			field: container("stdin"), verdict: ignored,
-			note: "the process reads an empty standard input",
-			uses: onContainers(func(c corev1.Container) bool { return c.Stdin }),
-		},
-		{field: container("stdinOnce"), verdict: noEffect, note: "part of stdin"},
-		{
-			field: container("tty"), verdict: ignored,
-			note: "the process writes to its log, not to a terminal",
-			uses: onContainers(func(c corev1.Container) bool { return c.TTY }),
-		},
+		{field: container("stdin"), verdict: supported, note: "held open for kubectl attach"},
+		{field: container("stdinOnce"), verdict: supported, note: "without tty; a terminal stays for the next client, as with containerd"},
+		{field: container("tty"), verdict: supported, note: "what it shows goes to the log too"},
 	}
 }
 
@@ -100,11 +85,10 @@ func containerDetailRules() []rule {
 			cure: "Remove it, and let the program bind to the address it should serve",
 			uses: onItems("ports", ports, func(p corev1.ContainerPort) bool { return p.HostIP != "" }),
 		},
-		{field: "spec.containers[*].resources.requests", when: "cpu, memory, the GPU resource", verdict: supported, note: "they size the allocation; a limit without a request counts as one"},
+		{field: "spec.containers[*].resources.requests", when: "cpu, memory, the GPU resource, those that the site maps (resources)", verdict: supported, note: "they size the allocation; a limit without a request counts as one"},
 		{
-			field: "spec.containers[*].resources.requests", when: "ephemeral-storage", verdict: ignored,
-			note: "nobody sets aside or bounds scratch space on an HPC node",
-			uses: onResources(func(name corev1.ResourceName, _ Site) bool { return name == corev1.ResourceEphemeralStorage }),
+			field: "spec.containers[*].resources.requests", when: "ephemeral-storage", verdict: noEffect,
+			note: "nobody sets aside scratch space on an HPC node",
 		},
 		{
 			field: "spec.containers[*].resources.requests", when: "hugepages-*", verdict: refused, reason: unsupported("HugePages"),
@@ -120,13 +104,13 @@ func containerDetailRules() []rule {
 			cure: "Remove the request",
 			uses: onResources(func(name corev1.ResourceName, site Site) bool {
 				switch name {
-				case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, gpuResource(site.GPUResource):
+				case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 					return false
 				}
-				return !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+				return !site.Devices.knows(site.GPUResource, name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 			}),
 		},
-		{field: "spec.containers[*].resources.limits", verdict: supported, note: "as requests; cpu limits do not slow a process down, and memory is bounded as the site's workload manager does"},
+		{field: "spec.containers[*].resources.limits", verdict: supported, note: "as requests; cpu limits do not slow a process down, and memory is bounded as the site's workload manager does; beyond a limit of ephemeral-storage (logs and emptyDirs on disk) the pod is evicted"},
 		{
 			field: "spec.containers[*].resources.claims", verdict: refused, reason: unsupported("ResourceClaims"),
 			note: "the workload manager hands out devices, and it knows no claims",
@@ -181,17 +165,9 @@ func mountRules() []rule {
 			}),
 		},
 		{field: mount("readOnly"), verdict: supported},
-		{field: mount("subPath"), verdict: supported},
+		{field: mount("subPath"), verdict: supported, note: "a part of a ConfigMap or its like stays as it was when the container started"},
 		{field: mount("subPathExpr"), verdict: supported},
-		{field: mount("recursiveReadOnly"), when: "Disabled, IfPossible", verdict: supported},
-		{
-			field: mount("recursiveReadOnly"), when: "Enabled", verdict: refused, reason: unsupported("RecursiveReadOnly"),
-			note: "not every HPC node can promise it",
-			cure: "Use IfPossible",
-			uses: onItems("volumeMounts", mounts, func(m corev1.VolumeMount) bool {
-				return ptr.Deref(m.RecursiveReadOnly, "") == corev1.RecursiveReadOnlyEnabled
-			}),
-		},
+		{field: mount("recursiveReadOnly"), verdict: supported},
 		{field: mount("mountPropagation"), when: "None", verdict: supported},
 		{
 			field: mount("mountPropagation"), when: "HostToContainer", verdict: ignored,
@@ -236,11 +212,14 @@ func containerSecurityRules() []rule {
 			cure: "Remove it",
 			uses: used(func(c *context) bool { return ptr.Deref(c.Privileged, false) }),
 		},
+		{field: at + "capabilities.add", when: "SYS_PTRACE", verdict: noEffect, note: "processes of a pod may trace each other as far as the HPC node lets a user's processes (kernel.yama.ptrace_scope)"},
 		{
-			field: at + "capabilities.add", verdict: refused, reason: unsupported("Capabilities"),
+			field: at + "capabilities.add", when: "any other", verdict: refused, reason: unsupported("Capabilities"),
 			note: "processes run as an ordinary user of the HPC node and cannot be given capabilities",
 			cure: "Remove them",
-			uses: used(func(c *context) bool { return c.Capabilities != nil && len(c.Capabilities.Add) > 0 }),
+			uses: used(func(c *context) bool {
+				return c.Capabilities != nil && slices.ContainsFunc(c.Capabilities.Add, func(added corev1.Capability) bool { return added != "SYS_PTRACE" })
+			}),
 		},
 		{field: at + "capabilities.drop", verdict: supported, note: "always so: processes have no capabilities"},
 		{

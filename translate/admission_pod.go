@@ -25,11 +25,10 @@ func podRules() []rule {
 			}),
 		},
 		{
-			field: "metadata.annotations", when: "slurm-bridge's, other than account, constraints, exclusive, partition, qos, reservation and timelimit", verdict: ignored,
+			field: "metadata.annotations", when: "slurm-bridge's, other than those in [annotations.md](annotations.md)", verdict: ignored,
 			note: "the allocation's size and name come from the pods' own requests and owner",
 			uses: onAnnotations(func(name string) bool {
-				alias, ok := strings.CutPrefix(name, wellknown.SlurmBridgePrefix)
-				return ok && !isSlinkyWish(alias)
+				return strings.HasPrefix(name, wellknown.SlurmBridgePrefix) && !isAlias(name)
 			}),
 		},
 		{
@@ -40,18 +39,16 @@ func podRules() []rule {
 			}),
 		},
 		{
-			field: "metadata.annotations", when: "interLink's (slurm-job.vk.io/…)", verdict: ignored,
-			note: "free flags and scripts are not passed on; gangline.dev annotations say what the allocation should be",
-			uses: onAnnotations(func(name string) bool { return strings.HasPrefix(name, wellknown.InterLinkPrefix) }),
+			field: "metadata.annotations", when: "interLink's (slurm-job.vk.io/…), other than flags", verdict: ignored,
+			note: "scripts are not passed on; gangline.dev annotations say what the allocation should be",
+			uses: onAnnotations(func(name string) bool {
+				return strings.HasPrefix(name, wellknown.InterLinkPrefix) && !isAlias(name)
+			}),
 		},
 		{field: "spec.initContainers", verdict: supported, note: "one after the other; those with restartPolicy Always are sidecars. Each field as in containers"},
-		{
-			field: "spec.ephemeralContainers", verdict: ignored,
-			note: "it is never started, and the pod runs on; use kubectl exec",
-			uses: onPod(func(p *corev1.Pod) bool { return len(p.Spec.EphemeralContainers) > 0 }),
-		},
+		{field: "spec.ephemeralContainers", verdict: supported, note: "a process in the surroundings of the target container, or of the first one: its environment, mounts and devices. Without a command it is a shell (SHELL, or /bin/sh). Each field as in containers; one that asks for what is refused there is not started, its status and an Event say why, and the pod runs on"},
 		{field: "spec.restartPolicy", verdict: supported},
-		{field: "spec.terminationGracePeriodSeconds", verdict: supported},
+		{field: "spec.terminationGracePeriodSeconds", verdict: supported, note: "at the end of its time limit a job has no longer than the workload manager grants (Slurm: KillWait)"},
 		{field: "spec.activeDeadlineSeconds", verdict: supported, note: "handled by the virtual node; it counts from the start of the pod on the HPC node, not from its time in the queue"},
 		{field: "spec.dnsPolicy", when: "Default, ClusterFirst, ClusterFirstWithHostNet", verdict: supported, note: "names of the gang's own pods resolve, all others by the HPC node's resolver; the cluster's DNS does not reach there"},
 		{
@@ -87,7 +84,7 @@ func podRules() []rule {
 		{field: "spec.affinity", verdict: supported, note: byScheduler},
 		{field: "spec.schedulerName", verdict: supported, note: byScheduler},
 		{field: "spec.tolerations", verdict: supported, note: byScheduler},
-		{field: "spec.priorityClassName", verdict: supported, note: byScheduler + "; the workload manager has priorities of its own"},
+		{field: "spec.priorityClassName", verdict: supported, note: byScheduler + "; where the site maps it (priorityClasses), its job stands back in the queue as well"},
 		{field: "spec.priority", verdict: supported, note: byScheduler},
 		{field: "spec.preemptionPolicy", verdict: supported, note: byScheduler},
 		{field: "spec.topologySpreadConstraints", verdict: supported, note: byScheduler},

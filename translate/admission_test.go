@@ -136,15 +136,6 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 			pod:    containerSecurity(corev1.SecurityContext{ProcMount: ptr.To(corev1.UnmaskedProcMount)}),
 			reason: "UnsupportedProcMount", field: "spec.containers[0].securityContext.procMount",
 		},
-		"a stop signal": {
-			pod:    container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGINT)} }),
-			reason: "UnsupportedStopSignal", field: "spec.containers[0].lifecycle.stopSignal",
-			message: "spec.containers[0].lifecycle.stopSignal is not supported: a stop begins with SIGTERM. Remove it and handle SIGTERM.",
-		},
-		"rules for restarts": {
-			pod:    container(func(c *corev1.Container) { c.RestartPolicyRules = []corev1.ContainerRestartRule{{}} }),
-			reason: "UnsupportedRestartPolicyRules", field: "spec.containers[0].restartPolicyRules",
-		},
 		"a variable from a file": {
 			pod:    MakePod("pi").Env("A", "1").EnvFrom("B", corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{}}).Obj(),
 			reason: "UnsupportedFileKeyRef", field: "spec.containers[0].env[1].valueFrom.fileKeyRef",
@@ -183,10 +174,6 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 			pod:    mount(corev1.VolumeMount{Name: "v", MountPath: "/run/gangline/bin"}),
 			reason: "UnsupportedMountPath", field: "spec.containers[0].volumeMounts[0].mountPath",
 		},
-		"a mount that must be read-only down to the last": {
-			pod:    mount(corev1.VolumeMount{Name: "v", MountPath: "/m", RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyEnabled)}),
-			reason: "UnsupportedRecursiveReadOnly", field: "spec.containers[0].volumeMounts[0].recursiveReadOnly",
-		},
 		"mounts that spread to the node": {
 			pod:    mount(corev1.VolumeMount{Name: "v", MountPath: "/m", MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}),
 			reason: "UnsupportedMountPropagation", field: "spec.containers[0].volumeMounts[0].mountPropagation",
@@ -202,8 +189,8 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 		"a volume claim": {
 			pod:    volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}),
 			reason: "UnsupportedPersistentVolumeClaim", field: "spec.volumes[0].persistentVolumeClaim",
-			message: "spec.volumes[0].persistentVolumeClaim is not supported: claims are not mapped to the HPC side's storage yet. " +
-				"Use a hostPath in a directory of the shared filesystem that the site allows.",
+			message: "spec.volumes[0].persistentVolumeClaim is not supported: the site's rules map it to no directory of the HPC side. " +
+				"Ask the site for a rule under volumes.claims in the node's configuration",
 		},
 		"an emptyDir of huge pages": {
 			pod:    volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}}),
@@ -230,21 +217,17 @@ func TestAdmitRefusesWhatTheHPCSideCannotDo(t *testing.T) {
 		"a hostPath that is not absolute": {
 			pod: hostPath("scratch", nil), reason: "UnsupportedHostPath", field: "spec.volumes[0].hostPath.path",
 		},
-		"a hostPath that would have to be made": {
-			pod:    hostPath("/scratch", ptr.To(corev1.HostPathDirectoryOrCreate)),
-			reason: "UnsupportedHostPathType", field: "spec.volumes[0].hostPath.type",
-		},
 		"several things at once, naming the others as well": {
 			pod: container(func(c *corev1.Container) {
-				c.WorkingDir, c.Lifecycle = "src", &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGINT)}
+				c.WorkingDir, c.SecurityContext = "src", &corev1.SecurityContext{ProcMount: ptr.To(corev1.UnmaskedProcMount)}
 			}),
 			reason: "UnsupportedWorkingDir", field: "spec.containers[0].workingDir",
-			message: "Also refused: spec.containers[0].lifecycle.stopSignal.",
+			message: "Also refused: spec.containers[0].securityContext.procMount.",
 		},
 		"a pod larger than any HPC node": {
 			pod:    MakePod("pi").Request("cpu", "2").Request("nvidia.com/gpu", "9").Obj(),
 			reason: wellknown.ReasonDoesNotFit, field: "spec.containers[*].resources",
-			message: "needs 2 CPUs, 0 MiB and 9 GPUs on one HPC node, and no node has as much: they have 64 CPUs, 1024 MiB and 0 GPUs or 8 CPUs, 1024 MiB and 8 GPUs.",
+			message: "needs 2 CPUs, 0 MiB and 9 GPUs on one HPC node (spec.containers[*].resources), and no node has as much: they have 64 CPUs, 1024 MiB and 0 GPUs or 8 CPUs, 1024 MiB and 8 GPUs.",
 		},
 		"a pod that only two kinds of node together could hold": {
 			pod:    MakePod("pi").Request("cpu", "64").Request("nvidia.com/gpu", "8").Obj(),
@@ -358,6 +341,10 @@ func TestAdmitAcceptsPodsOfEveryDay(t *testing.T) {
 			sleep := &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}
 			c.Lifecycle = &corev1.Lifecycle{PostStart: sleep, PreStop: sleep}
 		}).Obj(),
+		"bounds on scratch space": asCreated().Request("ephemeral-storage", "1Gi").Limit("ephemeral-storage", "1Gi").
+			Volume("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+				SizeLimit: ptr.To(resource.MustParse("1Gi")), Mode: ptr.To[int32](0o700),
+			}}).Obj(),
 		"a resource whose quantity is zero":                   asCreated().Limit("example.com/fpga", "0").Obj(),
 		"a pod of a kind that merely sounds like a DaemonSet": ownedBy("example.com/v1", "DaemonSet"),
 	} {

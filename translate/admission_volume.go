@@ -8,12 +8,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 const (
-	claimsLater = "claims are not mapped to the HPC side's storage yet"
 	useHostPath = "Use a hostPath in a directory of the shared filesystem that the site allows"
+	follows     = "follows changes within about a minute"
 )
 
 func volumeRules() []rule {
@@ -21,14 +20,14 @@ func volumeRules() []rule {
 	projection := func(field string) string { return "spec.volumes[*].projected.sources[*]." + field }
 	rules := []rule{
 		{field: volume("name"), verdict: supported},
-		{field: volume("configMap"), verdict: supported, note: "in memory; as it is when the pod starts"},
-		{field: volume("secret"), verdict: supported, note: "in memory, encrypted on its way to the HPC node; as it is when the pod starts"},
-		{field: volume("downwardAPI"), verdict: supported, note: "as it is when the pod starts"},
+		{field: volume("configMap"), verdict: supported, note: "in memory; " + follows},
+		{field: volume("secret"), verdict: supported, note: "in memory, encrypted on its way to the HPC node; " + follows},
+		{field: volume("downwardAPI"), verdict: supported, note: "in memory; follows changes of labels and annotations at once"},
 		{field: volume("projected.defaultMode"), verdict: supported},
 		{field: projection("configMap"), verdict: supported},
 		{field: projection("secret"), verdict: supported},
 		{field: projection("downwardAPI"), verdict: supported},
-		{field: projection("serviceAccountToken"), verdict: supported},
+		{field: projection("serviceAccountToken"), verdict: supported, note: "renewed at 80 % of its lifetime, or after a day"},
 		{
 			field: projection("clusterTrustBundle"), verdict: refused, reason: unsupported("ClusterTrustBundle"),
 			note: "trust bundles are not fetched for pods yet",
@@ -66,41 +65,19 @@ func volumeRules() []rule {
 				return v.EmptyDir != nil && strings.HasPrefix(string(v.EmptyDir.Medium), string(corev1.StorageMediumHugePages))
 			}),
 		},
-		{
-			field: volume("emptyDir.sizeLimit"), verdict: ignored,
-			note: "nobody bounds scratch space on an HPC node",
-			uses: onVolumes(func(v corev1.Volume) bool {
-				return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && !v.EmptyDir.SizeLimit.IsZero()
-			}),
-		},
-		{
-			field: volume("emptyDir.mode"), verdict: ignored,
-			note: "the directory is the HPC user's alone",
-			uses: onVolumes(func(v corev1.Volume) bool { return v.EmptyDir != nil && v.EmptyDir.Mode != nil }),
-		},
-		{field: volume("hostPath.path"), when: "in a directory that the site allows", verdict: supported, note: "a path of the HPC nodes"},
+		{field: volume("emptyDir.sizeLimit"), verdict: supported, note: "a pod that exceeds it is evicted, with the medium Memory as well"},
+		{field: volume("emptyDir.mode"), verdict: supported},
+		{field: volume("hostPath.path"), when: "in a directory that the site allows", verdict: supported, note: "a path of the HPC nodes; links must not lead out of those directories, and in some the site may let pods only read"},
 		{
 			field: volume("hostPath.path"), when: "any other", verdict: refused, reason: unsupported("HostPath"),
 			note: "the site does not allow this path of its HPC nodes",
 			cure: "Use one that it allows, or ask the site to allow this one",
 			uses: forbiddenHostPaths,
 		},
-		{field: volume("hostPath.type"), when: "empty, Directory, File", verdict: supported, note: "what is missing fails the mount"},
-		{
-			field: volume("hostPath.type"), when: "any other", verdict: refused, reason: unsupported("HostPathType"),
-			note: "pods can mount directories and files of HPC nodes that exist",
-			cure: "Use the type Directory or File, and create it beforehand",
-			uses: onVolumes(func(v corev1.Volume) bool {
-				if v.HostPath == nil {
-					return false
-				}
-				t := ptr.Deref(v.HostPath.Type, corev1.HostPathUnset)
-				return !slices.Contains([]corev1.HostPathType{corev1.HostPathUnset, corev1.HostPathDirectory, corev1.HostPathFile}, t)
-			}),
-		},
-		refusedVolume("persistentVolumeClaim", "PersistentVolumeClaim", claimsLater, useHostPath,
-			func(s corev1.VolumeSource) bool { return s.PersistentVolumeClaim != nil }),
-		refusedVolume("ephemeral", "EphemeralVolume", claimsLater, "Use an emptyDir",
+		{field: volume("hostPath.type"), verdict: supported, note: "the pod waits while there is nothing, or something of another type; DirectoryOrCreate and FileOrCreate make it as the HPC user"},
+		{field: volume("persistentVolumeClaim"), when: "one that the site's rules map", verdict: supported, note: "a directory of the HPC side in place of the volume; the pod waits until the claim is bound"},
+		claimRule(),
+		refusedVolume("ephemeral", "EphemeralVolume", "nobody provisions volumes on the HPC side", "Use an emptyDir, or a claim of your own",
 			func(s corev1.VolumeSource) bool { return s.Ephemeral != nil }),
 		refusedVolume("csi", "CSIVolume", "HPC nodes run no CSI drivers", useHostPath,
 			func(s corev1.VolumeSource) bool { return s.CSI != nil }),
@@ -112,6 +89,16 @@ func volumeRules() []rule {
 			func(s corev1.VolumeSource) bool { return s.GitRepo != nil }),
 	}
 	return append(rules, attachedVolumeRules()...)
+}
+
+// claimRule refuses claims that have no place on the HPC side.
+func claimRule() rule {
+	return rule{
+		field: "spec.volumes[*].persistentVolumeClaim", when: "any other", verdict: refused, reason: unsupported("PersistentVolumeClaim"),
+		note: "the site's rules map it to no directory of the HPC side",
+		cure: "Ask the site for a rule under volumes.claims in the node's configuration, or mount a hostPath in a directory that the site allows",
+		uses: unmappedClaims,
+	}
 }
 
 const fileOwner = "the files belong to the HPC user that the pod runs as"
@@ -169,19 +156,18 @@ func onProjections(used func(corev1.VolumeProjection) bool) finder {
 	}
 }
 
-// forbiddenHostPaths finds hostPath volumes outside the site's list. A symbolic
-// link on an HPC node may lead out of a directory: the list says where pods may
-// enter, and file permissions what they find there.
+// forbiddenHostPaths finds hostPath volumes outside the site's lists. Where a link on
+// an HPC node leads is for the agent to see.
 func forbiddenHostPaths(field string, pod *corev1.Pod, site Site) []use {
+	dirs := slices.Concat(site.HostPaths, site.ReadOnlyHostPaths)
 	var uses []use
 	for i, v := range pod.Spec.Volumes {
-		if v.HostPath == nil || allowedHostPath(v.HostPath.Path, site.HostPaths) {
+		if v.HostPath == nil || allowedHostPath(v.HostPath.Path, dirs) {
 			continue
 		}
-		allowed := cmp.Or(strings.Join(site.HostPaths, ", "), "none")
 		uses = append(uses, use{
 			path:   fmt.Sprintf("spec.volumes[%d]%s", i, suffix(field)),
-			detail: fmt.Sprintf("%s; allowed: %s", v.HostPath.Path, allowed),
+			detail: fmt.Sprintf("%s; allowed: %s", v.HostPath.Path, cmp.Or(strings.Join(dirs, ", "), "none")),
 		})
 	}
 	return uses

@@ -17,14 +17,18 @@ import (
 func TestAdmitKeepsAPodThatIsBeingDebugged(t *testing.T) {
 	pod := spec(func(s *corev1.PodSpec) { s.EphemeralContainers = []corev1.EphemeralContainer{{}} })
 	assert.Nil(t, Admit(pod, Site{}))
-	assert.Equal(t, []string{"spec.ephemeralContainers is ignored: it is never started, and the pod runs on; use kubectl exec."}, Warnings(pod))
+	assert.Empty(t, Warnings(pod))
 }
 
 func TestWarningsAreOneForAllContainers(t *testing.T) {
-	tty := func(c *corev1.Container) { c.TTY = true }
-	pod := MakePod("pi").With(tty).Container("c").With(tty).InitContainer("i").With(tty).Obj()
+	readOnly := func(c *corev1.Container) {
+		c.SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: ptr.To(true)}
+	}
+	pod := MakePod("pi").With(readOnly).Container("c").With(readOnly).InitContainer("i").With(readOnly).Obj()
+	const field = ".securityContext.readOnlyRootFilesystem"
 	assert.Equal(t, []string{
-		"spec.initContainers[0].tty, spec.containers[0].tty, spec.containers[1].tty are ignored: the process writes to its log, not to a terminal.",
+		"spec.initContainers[0]" + field + ", spec.containers[0]" + field + ", spec.containers[1]" + field +
+			" are ignored: the process may write wherever the HPC user may.",
 	}, Warnings(pod))
 }
 
@@ -47,8 +51,8 @@ func TestWarningsNameWhatNothingHonours(t *testing.T) {
 			fields: []string{"metadata.annotations[slurmjob.slinky.slurm.net/gres]"},
 		},
 		"interLink's annotations": {
-			pod:    MakePod("pi").Annotation("slurm-job.vk.io/flags", "-p x").Obj(),
-			fields: []string{"metadata.annotations[slurm-job.vk.io/flags]"},
+			pod:    MakePod("pi").Annotation("slurm-job.vk.io/pre-exec", "-p x").Obj(),
+			fields: []string{"metadata.annotations[slurm-job.vk.io/pre-exec]"},
 		},
 		"a resolver of the pod's own": {
 			pod: spec(func(s *corev1.PodSpec) {
@@ -80,20 +84,6 @@ func TestWarningsNameWhatNothingHonours(t *testing.T) {
 				"spec.containers[0].securityContext.runAsUser", "spec.containers[0].securityContext.runAsGroup",
 				"spec.containers[0].securityContext.seLinuxOptions",
 				"spec.containers[0].securityContext.seccompProfile", "spec.containers[0].securityContext.appArmorProfile",
-			},
-		},
-		"terminals": {
-			pod:    container(func(c *corev1.Container) { c.Stdin, c.StdinOnce, c.TTY = true, true, true }),
-			fields: []string{"spec.containers[0].stdin", "spec.containers[0].tty"},
-		},
-		"bounds on scratch space": {
-			pod: MakePod("pi").Request("ephemeral-storage", "1Gi").Limit("ephemeral-storage", "1Gi").
-				Volume("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-					SizeLimit: ptr.To(resource.MustParse("1Gi")), Mode: ptr.To[int32](0o700),
-				}}).Obj(),
-			fields: []string{
-				"spec.containers[0].resources.requests[ephemeral-storage]",
-				"spec.volumes[0].emptyDir.sizeLimit", "spec.volumes[0].emptyDir.mode",
 			},
 		},
 		"mounts that would follow the node's": {

@@ -38,5 +38,8 @@ func (n Resources) holds(r Resources) int {
 	if r.GPUs > 0 {
 		times = min(times, n.GPUs/r.GPUs)
 	}
+	for kind, count := range r.Gres.Counts() {
+		times = min(times, n.Gres.Count(kind)/count)
+	}
 	return times
 }

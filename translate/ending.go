@@ -23,6 +23,7 @@ var endings = map[string]Ending{
 	"Timeout":     {Reason: wellknown.ReasonDeadline, ContainerReason: "Error", ExitCode: exitTerminated},
 	"NodeFailure": {Reason: wellknown.ReasonNodeFailure, ContainerReason: "ContainerStatusUnknown", ExitCode: exitKilled, Disruption: true},
 	"Preempted":   {Reason: wellknown.ReasonPreempted, ContainerReason: "Error", ExitCode: exitTerminated, Disruption: true},
+	"Requeued":    {Reason: wellknown.ReasonRequeued, ContainerReason: "Error", ExitCode: exitTerminated, Disruption: true},
 	"OutOfMemory": {Reason: wellknown.ReasonOOMKilled, ContainerReason: wellknown.ReasonOOMKilled, ExitCode: exitKilled},
 	"Lost":        {Reason: wellknown.ReasonAllocationLost, ContainerReason: "ContainerStatusUnknown", ExitCode: exitKilled, Disruption: true},
 }

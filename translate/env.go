@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/translate/rendezvous"
 )
 
 // The variables that tell a pod its place in the gang.
@@ -20,9 +22,14 @@ const (
 type environment struct {
 	vars []corev1.EnvVar
 	at   map[string]int
+	// fixed are the values of variables whatever they are set to.
+	fixed map[string]string
 }
 
 func (e *environment) set(name, value string) {
+	if fixed, ok := e.fixed[name]; ok {
+		value = fixed
+	}
 	if i, ok := e.at[name]; ok {
 		e.vars[i].Value = value
 		return
@@ -51,12 +58,27 @@ func (e *environment) addMissing(vars []corev1.EnvVar) {
 	}
 }
 
-// environment makes a container's environment by kubelet's rules
+// environment makes a container's environment, in which the gang meets at the ports
+// that it has. Those are put in before anything refers to them.
+func (r *resolver) environment(c *corev1.Container) (*environment, error) {
+	env, err := r.variables(c, nil)
+	if err != nil || r.in.Port == nil {
+		return env, err
+	}
+	moved := rendezvous.MovePorts(env.get, r.in.Port)
+	if len(moved) == 0 {
+		return env, nil
+	}
+	return r.variables(c, moved)
+}
+
+// variables makes a container's environment by kubelet's rules
 // (makeEnvironmentVariables): envFrom in order, then env in order, where a
 // later one wins; then Services and the gang's own where nothing is set. A
-// value's $(NAME) sees what was set before it, and those.
-func (r *resolver) environment(c *corev1.Container) (*environment, error) {
-	env := &environment{}
+// value's $(NAME) sees what was set before it, and those. What is fixed has its
+// value wherever it is set.
+func (r *resolver) variables(c *corev1.Container, fixed map[string]string) (*environment, error) {
+	env := &environment{fixed: fixed}
 	for _, from := range c.EnvFrom {
 		if err := r.setAll(env, from); err != nil {
 			return nil, err

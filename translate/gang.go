@@ -32,6 +32,9 @@ type Gang struct {
 	// Waves tells that a Job runs more pods, one after the other, than it has
 	// places: all places may be done while pods are still to come.
 	Waves bool
+	// Whole tells that all pods which the owner runs at a time are in the gang. Where
+	// others are elsewhere in the cluster, they know nothing of what is agreed on here.
+	Whole bool
 	// Annotations of the owner; a pod's own come first.
 	Annotations map[string]string
 	// PodLabels are labels that all pods of the gang have, by which missing ones
@@ -83,12 +86,12 @@ type Names struct {
 // unsafe is what a DNS label cannot hold.
 var unsafe = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// maxOwnerName leaves room for hash and generation in 63 characters.
-const maxOwnerName = 40
+// maxOwnerName leaves room for mark, hash and generation in 63 characters.
+const maxOwnerName = 30
 
 // AllocationName is the name of a gang's nth allocation (n from 1), in the
 // spool and in the workload manager. It is a DNS label: the owner's name for
-// people, a hash of what identifies the gang, and the generation. The nonce
+// people, the node's mark, a hash of what identifies the gang, and the generation. The nonce
 // keeps apart gangs of one key that follow each other: a workload manager
 // remembers ended jobs for a while.
 func AllocationName(n Names, g Gang, generation int, nonce string) string {
@@ -97,7 +100,7 @@ func AllocationName(n Names, g Gang, generation int, nonce string) string {
 	if len(name) > maxOwnerName {
 		name = name[:maxOwnerName]
 	}
-	return fmt.Sprintf("%s-%s-%d", cmp.Or(strings.Trim(name, "-"), "gang"), hex.EncodeToString(sum[:5]), generation)
+	return fmt.Sprintf("%s-%s-%s-%d", cmp.Or(strings.Trim(name, "-"), "gang"), n.Mark(), hex.EncodeToString(sum[:5]), generation)
 }
 
 // Tasks returns, for each task of the allocation, the slots it serves: its own

@@ -65,6 +65,8 @@ type Options struct {
 	Selects func(corev1.PodSpec) bool
 	// GPUResource is the extended resource that stands for GPUs.
 	GPUResource corev1.ResourceName
+	// Devices are the extended resources beside it.
+	Devices DeviceResources
 	// ClusterDomain is the cluster's DNS domain ("cluster.local").
 	ClusterDomain string
 }
@@ -79,6 +81,7 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 		OwnerName:   js.Name,
 		OwnerUID:    js.UID,
 		Refills:     true,
+		Whole:       true,
 		Annotations: js.Annotations,
 		PodLabels:   map[string]string{jobset.JobSetNameKey: js.Name},
 	}
@@ -87,7 +90,11 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 	inOrder := js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobset.InOrder
 	for i, rj := range js.Spec.ReplicatedJobs {
 		template := rj.Template.Spec.Template
-		if stages[i] != stage || !o.Selects(template.Spec) {
+		if stages[i] != stage {
+			continue
+		}
+		if !o.Selects(template.Spec) {
+			g.Whole = false
 			continue
 		}
 		first := !waitsForReady(rj, groups) && !(inOrder && len(g.Slots) > 0)
@@ -96,7 +103,7 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 		if v, err := strconv.ParseBool(template.Annotations[wellknown.AnnotationRides]); err == nil {
 			override[rj.Name] = v
 		}
-		resources := PodResources(template.Spec, o.GPUResource)
+		resources := PodResources(template.Spec, o.GPUResource, o.Devices)
 		for job := range int(rj.Replicas) {
 			for index := range podsOf(rj.Template.Spec) {
 				g.Slots = append(g.Slots, Slot{
@@ -203,6 +210,15 @@ func JobSetRole(jobLabels map[string]string, pod *corev1.Pod) (Role, bool) {
 		return Role{}, false
 	}
 	return Role{Group: group, Job: job, Index: completionIndex(pod)}, true
+}
+
+// RestartAttempt is how often all pods of a pod's JobSet were made anew before it.
+func RestartAttempt(pod *corev1.Pod) int {
+	n, err := strconv.Atoi(pod.Labels[wellknown.LabelRestartAttempt])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }
 
 // completionIndex is a pod's index in an Indexed Job, or 0.

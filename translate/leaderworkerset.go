@@ -90,12 +90,13 @@ func LWSGang(u *unstructured.Unstructured, g LWSGroup, pods []*corev1.Pod, o Opt
 	d.PodLabels = map[string]string{wellknown.LabelLWSName: g.Set, wellknown.LabelLWSGroupIndex: strconv.Itoa(g.Index)}
 	templates := set.Spec.LeaderWorkerTemplate
 	leader, worker := ptr.Deref(templates.LeaderTemplate, templates.WorkerTemplate), templates.WorkerTemplate
+	d.Whole = o.Selects(leader.Spec) && o.Selects(worker.Spec)
 	override := map[string]bool{}
 	add := func(t corev1.PodTemplateSpec, worker int) {
 		if !o.Selects(t.Spec) {
 			return
 		}
-		role, resources := lwsRole(worker), PodResources(t.Spec, o.GPUResource)
+		role, resources := lwsRole(worker), PodResources(t.Spec, o.GPUResource, o.Devices)
 		if v, err := strconv.ParseBool(t.Annotations[wellknown.AnnotationRides]); err == nil {
 			override[role.Group] = v
 		}

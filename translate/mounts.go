@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -32,7 +33,8 @@ func (r *resolver) mounts(c *corev1.Container, env *environment) ([]spool.Mount,
 			Path:    path.Clean("/" + m.MountPath),
 			SubPath: sub,
 			// Nobody but the node changes the files of a ConfigMap and its like.
-			ReadOnly: m.ReadOnly || ofFiles,
+			ReadOnly:  m.ReadOnly || ofFiles,
+			Recursive: m.ReadOnly && ptr.Deref(m.RecursiveReadOnly, corev1.RecursiveReadOnlyDisabled) != corev1.RecursiveReadOnlyDisabled,
 		})
 	}
 	if own, ok := r.mpiMount(mounts); ok {

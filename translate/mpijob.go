@@ -64,6 +64,7 @@ func MPIJobGang(u *unstructured.Unstructured, o Options) (Declaration, error) {
 		Finished:  job.finished(),
 	}
 	d.PodLabels = map[string]string{wellknown.LabelTrainingJobName: job.Metadata.Name}
+	d.Whole = job.whole(o)
 	asWorker := job.Spec.RunLauncherAsWorker
 	workers, launcher := job.workers(o), job.launcher(o)
 	if asWorker {
@@ -73,6 +74,16 @@ func MPIJobGang(u *unstructured.Unstructured, o Options) (Declaration, error) {
 	}
 	markRiders(d.Slots, job.rides())
 	return d, nil
+}
+
+// whole tells that no part of the job is elsewhere.
+func (j mpiJob) whole(o Options) bool {
+	for _, r := range []*mpiReplicas{j.Spec.ReplicaSpecs.Launcher, j.Spec.ReplicaSpecs.Worker} {
+		if r != nil && !o.Selects(r.Template.Spec) {
+			return false
+		}
+	}
+	return true
 }
 
 func (j mpiJob) workers(o Options) []Slot {
@@ -110,7 +121,7 @@ func (j mpiJob) slot(r *mpiReplicas, role Role, suffix string, o Options) Slot {
 	s := Slot{
 		Role:      role,
 		Hosts:     hostNames(j.Metadata.Name+suffix, j.Metadata.Name, j.Metadata.Namespace, o.ClusterDomain),
-		Resources: PodResources(r.Template.Spec, o.GPUResource),
+		Resources: PodResources(r.Template.Spec, o.GPUResource, o.Devices),
 		First:     true,
 	}
 	s.MPISlots = int(ptr.Deref(j.Spec.SlotsPerWorker, 1))

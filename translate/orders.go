@@ -10,6 +10,7 @@ import (
 
 	"github.com/gangline/gangline/mpi"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/rendezvous"
 )
 
 // Inputs is what a pod's orders are made of besides the pod: what References
@@ -22,6 +23,11 @@ type Inputs struct {
 	// Services of the pod's namespace, and default/kubernetes.
 	Services []*corev1.Service
 	Tokens   map[TokenKey]string
+	// Claims of the pod's namespace by name.
+	Claims map[string]Claim
+	// Site says what of the HPC nodes pods may mount, and what claims and images
+	// stand for.
+	Site Site
 
 	// PodIP and HostIP are the HPC node's address.
 	PodIP, HostIP string
@@ -39,6 +45,9 @@ type Inputs struct {
 	Hosts []mpi.Host
 	SSH   spool.SSH
 	MPI   spool.MPI
+	// Port returns the port at which the gang meets instead of the one that is written
+	// for a host (see Meeting); nil where all stay as they are written.
+	Port rendezvous.Port
 }
 
 // MissingError is why a pod has to wait for its orders: an object or a key that
@@ -54,10 +63,24 @@ type MissingError struct {
 	// Event is a Failed with "Error: " before the text. A fault of the whole
 	// pod names neither, and all containers wait so.
 	Container string
-	Message   string
+	// Unattached tells that the volume is one that kubelet would attach first: the
+	// Event has other words then.
+	Unattached bool
+	Message    string
 }
 
 func (e *MissingError) Error() string { return e.Message }
+
+// Event is the reason and the text of the Event that tells of it, in kubelet's words.
+func (e *MissingError) Event() (reason, text string) {
+	switch {
+	case e.Unattached:
+		return "FailedMount", fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%[1]s], unattached volumes=[], failed to process volumes=[%[1]s]: %[2]s", e.Volume, e.Message)
+	case e.Volume != "":
+		return "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", e.Volume, e.Message)
+	}
+	return "Failed", "Error: " + e.Message
+}
 
 func missing(format string, args ...any) error {
 	return &MissingError{Message: fmt.Sprintf(format, args...)}
@@ -132,6 +155,7 @@ func (r *resolver) orders() (spool.PodOrders, error) {
 	if orders.Containers, err = r.containers(spec.Containers); err != nil {
 		return spool.PodOrders{}, err
 	}
+	limitStorage(r.pod, &orders)
 	return orders, nil
 }
 
@@ -159,12 +183,10 @@ func (r *resolver) container(c *corev1.Container) (spool.ContainerOrders, error)
 		return spool.ContainerOrders{}, err
 	}
 	env.addMissing(r.mpiVars(mounts))
-	var argv []string
-	for _, words := range [][]string{c.Command, c.Args} {
-		for _, word := range words {
-			argv = append(argv, Expand(word, env.get))
-		}
+	if c.TTY {
+		env.addMissing([]corev1.EnvVar{{Name: "TERM", Value: "xterm"}}) // as container runtimes do
 	}
+	argv := r.in.Site.Images.argv(c, func(word string) string { return Expand(word, env.get) })
 	o := spool.ContainerOrders{
 		Name:                     c.Name,
 		Image:                    c.Image,
@@ -173,6 +195,9 @@ func (r *resolver) container(c *corev1.Container) (spool.ContainerOrders, error)
 		Env:                      env.vars,
 		WorkingDir:               c.WorkingDir,
 		Mounts:                   mounts,
+		Stdin:                    c.Stdin,
+		StdinOnce:                c.StdinOnce,
+		TTY:                      c.TTY,
 		RestartPolicy:            c.RestartPolicy,
 		TerminationMessagePath:   cmp.Or(c.TerminationMessagePath, defaultTerminationMessage),
 		TerminationMessagePolicy: cmp.Or(c.TerminationMessagePolicy, corev1.TerminationMessageReadFile),

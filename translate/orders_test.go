@@ -274,6 +274,7 @@ func TestGoldenOrders(t *testing.T) {
 		Services: []*corev1.Service{service("default", "kubernetes", "10.96.0.1", corev1.ServicePort{Name: "https", Port: 443})},
 		Tokens:   map[TokenKey]string{{ExpirationSeconds: 3607}: "jwt"},
 		PodIP:    "10.1.0.7", HostIP: "10.1.0.7", ClusterDomain: "cluster.local",
+		Site: Site{HostPaths: []string{"/scratch"}},
 		Rank: 1, Size: 2,
 		Hosts: []mpi.Host{{Name: "pi-node-0-0.pi", Slots: 2}, {Name: "pi-node-0-1.pi", Slots: 2}},
 		SSH:   spool.SSH{HostKey: []byte("host"), ClientKey: []byte("client"), HostPublicKey: []byte("host.pub"), ClientPublicKey: []byte("client.pub")},

@@ -77,6 +77,6 @@ func (k PodGroupKind) PodGroupGang(group *unstructured.Unstructured, pods []*cor
 	m := meta.Metadata
 	d := Declaration{Gang: m.gang(k.Key(m.UID), "PodGroup"), Gone: m.DeletionTimestamp != nil}
 	size, _ := k.Size(group)
-	d.Slots, d.Refills = podSlots(pods, size, o), refilled(pods)
+	d.Slots, d.Refills, d.Whole = podSlots(pods, size, o), refilled(pods), true
 	return d, nil
 }

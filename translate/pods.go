@@ -19,7 +19,7 @@ func SinglePodKey(pod *corev1.Pod) string { return "pod/" + string(pod.UID) }
 
 // SinglePodGang is the gang of a pod that nothing joins to others.
 func SinglePodGang(pod *corev1.Pod, o Options) Gang {
-	resources := PodResources(pod.Spec, o.GPUResource)
+	resources := PodResources(pod.Spec, o.GPUResource, o.Devices)
 	return Gang{
 		Key:       SinglePodKey(pod),
 		Namespace: pod.Namespace,
@@ -81,6 +81,7 @@ func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
 		Owner:     fmt.Sprintf("gang %s/%s", first.Namespace, name),
 		OwnerName: name,
 		Refills:   refilled(pods),
+		Whole:     true,
 		Slots:     podSlots(pods, size, o),
 	}
 	if ref := metav1.GetControllerOf(first); ref != nil {
@@ -108,7 +109,7 @@ func podSlots(pods []*corev1.Pod, size int, o Options) []Slot {
 			slots = append(slots, Slot{Role: role, First: true})
 			continue
 		}
-		slots = append(slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource), o))
+		slots = append(slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource, o.Devices), o))
 	}
 	return slots
 }

@@ -16,8 +16,9 @@ const (
 	defaultProbeFailures  = 3
 )
 
-// addHealth adds a container's probes and hooks to its orders.
+// addHealth adds a container's probes, hooks and restart rules to its orders.
 func addHealth(o *spool.ContainerOrders, c *corev1.Container) {
+	o.RestartPolicyRules = c.RestartPolicyRules
 	o.StartupProbe = orderedProbe(c, c.StartupProbe)
 	o.LivenessProbe = orderedProbe(c, c.LivenessProbe)
 	o.ReadinessProbe = orderedProbe(c, c.ReadinessProbe)

@@ -17,6 +17,8 @@ type Refs struct {
 	Secrets    []Ref
 	// Tokens are ServiceAccount tokens, bound to the pod.
 	Tokens []TokenKey
+	// Claims are PersistentVolumeClaims in the pod's namespace, in the pod's order.
+	Claims []string
 	// ServiceLinks asks for all Services of the namespace; the Service
 	// default/kubernetes is needed by every pod.
 	ServiceLinks bool
@@ -42,56 +44,83 @@ const defaultTokenSeconds = 3600
 // References lists what a pod's environment and volumes name. A volume that no
 // container mounts is not looked at, as with kubelet.
 func References(pod *corev1.Pod) Refs {
-	configMaps, secrets := refSet{}, refSet{}
-	tokens := map[TokenKey]bool{}
-	eachContainer(pod, func(_ string, c corev1.Container) {
-		for _, from := range c.EnvFrom {
-			if r := from.ConfigMapRef; r != nil {
-				configMaps.add(r.Name, r.Optional)
-			}
-			if r := from.SecretRef; r != nil {
-				secrets.add(r.Name, r.Optional)
-			}
+	f := newFinder()
+	eachContainer(pod, func(_ string, c corev1.Container) { f.environment(c) })
+	f.volumes(mountedVolumes(pod))
+	refs := f.refs()
+	refs.ServiceLinks = ptr.Deref(pod.Spec.EnableServiceLinks, true)
+	refs.Claims = MountedClaims(pod)
+	return refs
+}
+
+// RefreshReferences lists what the volumes name that follow changes while the pod
+// runs (see Refresh).
+func RefreshReferences(pod *corev1.Pod) Refs {
+	f := newFinder()
+	f.volumes(FollowingVolumes(pod))
+	return f.refs()
+}
+
+// refFinder gathers what parts of a pod name.
+type refFinder struct {
+	configMaps, secrets refSet
+	tokens              map[TokenKey]bool
+}
+
+func newFinder() refFinder { return refFinder{refSet{}, refSet{}, map[TokenKey]bool{}} }
+
+func (f refFinder) environment(c corev1.Container) {
+	for _, from := range c.EnvFrom {
+		if r := from.ConfigMapRef; r != nil {
+			f.configMaps.add(r.Name, r.Optional)
 		}
-		for _, e := range c.Env {
-			if e.Value != "" || e.ValueFrom == nil {
-				continue
-			}
-			if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
-				configMaps.add(r.Name, r.Optional)
-			}
-			if r := e.ValueFrom.SecretKeyRef; r != nil {
-				secrets.add(r.Name, r.Optional)
-			}
+		if r := from.SecretRef; r != nil {
+			f.secrets.add(r.Name, r.Optional)
 		}
-	})
-	for _, v := range mountedVolumes(pod) {
+	}
+	for _, e := range c.Env {
+		if e.Value != "" || e.ValueFrom == nil {
+			continue
+		}
+		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+			f.configMaps.add(r.Name, r.Optional)
+		}
+		if r := e.ValueFrom.SecretKeyRef; r != nil {
+			f.secrets.add(r.Name, r.Optional)
+		}
+	}
+}
+
+func (f refFinder) volumes(volumes []corev1.Volume) {
+	for _, v := range volumes {
 		if s := v.ConfigMap; s != nil {
-			configMaps.add(s.Name, s.Optional)
+			f.configMaps.add(s.Name, s.Optional)
 		}
 		if s := v.Secret; s != nil {
-			secrets.add(s.SecretName, s.Optional)
+			f.secrets.add(s.SecretName, s.Optional)
 		}
 		if v.Projected == nil {
 			continue
 		}
 		for _, p := range v.Projected.Sources {
 			if s := p.ConfigMap; s != nil {
-				configMaps.add(s.Name, s.Optional)
+				f.configMaps.add(s.Name, s.Optional)
 			}
 			if s := p.Secret; s != nil {
-				secrets.add(s.Name, s.Optional)
+				f.secrets.add(s.Name, s.Optional)
 			}
 			if s := p.ServiceAccountToken; s != nil {
-				tokens[tokenKey(s)] = true
+				f.tokens[tokenKey(s)] = true
 			}
 		}
 	}
+}
+
+func (f refFinder) refs() Refs {
 	return Refs{
-		ConfigMaps:   configMaps.sorted(),
-		Secrets:      secrets.sorted(),
-		ServiceLinks: ptr.Deref(pod.Spec.EnableServiceLinks, true),
-		Tokens: slices.SortedFunc(maps.Keys(tokens), func(a, b TokenKey) int {
+		ConfigMaps: f.configMaps.sorted(),
+		Secrets:    f.secrets.sorted(),
+		Tokens: slices.SortedFunc(maps.Keys(f.tokens), func(a, b TokenKey) int {
 			return cmp.Or(cmp.Compare(a.Audience, b.Audience), cmp.Compare(a.ExpirationSeconds, b.ExpirationSeconds))
 		}),
 	}

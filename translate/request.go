@@ -1,7 +1,7 @@
 package translate
 
 import (
-	"cmp"
+	"strconv"
 	"time"
 )
 
@@ -9,7 +9,11 @@ import (
 type Resources struct {
 	CPUs      int   // whole cores, at least 1 unless the slot rides
 	MemoryMiB int64 // MiB, 0 for the partition's default
-	GPUs      int
+	// GPUs is how many, of whatever type.
+	GPUs int
+	// Gres are the generic resources that are more than a number of GPUs: GPUs of a
+	// type, which count in GPUs as well, and all that is no GPU.
+	Gres Gres
 }
 
 // Request is one allocation as a workload manager is asked for it: neutral
@@ -25,6 +29,9 @@ type Request struct {
 	// heterogeneous job.
 	Groups []TaskGroup
 	Wishes
+	// Dependency is DependsOn with the jobs' numbers, as sbatch's --dependency takes
+	// it; empty for none.
+	Dependency string
 	// Agent is the agent's path and Dir the gang's spool directory, both as
 	// the HPC nodes see them. The job runs `Agent launch Dir`.
 	Agent string
@@ -46,7 +53,21 @@ type Wishes struct {
 	Constraint  string
 	Reservation string
 	TimeLimit   time.Duration // 0: the partition's default
-	Exclusive   bool          // whole nodes
+	// TimeLimitWarning is how long before the time limit the pods are stopped, 0 for
+	// the site's choice, NoTimeLimitWarning for not at all.
+	TimeLimitWarning time.Duration
+	Exclusive        bool // whole nodes
+
+	GPUType  string
+	Licenses string
+	Switches Switches
+	// MinNodes and MaxNodes bound the nodes that the job is spread over; 0 for no bound.
+	MinNodes, MaxNodes int
+	Nice               int // 0 for none
+	Comment            string
+	WCKey              string
+	DependsOn          []Dependency
+	Flags              []Flag
 
 	// MPILaunch and MPIPMI are each pod's own, not the allocation's: how its
 	// launchers start ranks (see spool.MPI).
@@ -54,10 +75,13 @@ type Wishes struct {
 	MPIPMI    string
 }
 
+// NoTimeLimitWarning is the TimeLimitWarning of who wants none.
+const NoTimeLimitWarning time.Duration = -1
+
 // NewRequest is a gang's allocation request. The job's comment says whose it
 // is.
 func NewRequest(name string, g Gang, w Wishes, agent, dir string) Request {
-	return Request{
+	r := Request{
 		Name:    name,
 		Comment: "gangline: " + g.Owner + " uid " + string(g.OwnerUID),
 		Groups:  g.TaskGroups(),
@@ -65,26 +89,33 @@ func NewRequest(name string, g Gang, w Wishes, agent, dir string) Request {
 		Agent:   agent,
 		Dir:     dir,
 	}
+	if w.Comment != "" {
+		r.Comment += ": " + w.Comment
+	}
+	for i := range r.Groups {
+		r.Groups[i].Resources = r.Groups[i].ofType(w.GPUType)
+	}
+	return r
 }
 
-// Merge fills what is not set in w from another's wishes. Where both say
-// something and not the same, it names the wish: a gang is one job.
-func (w Wishes) Merge(other Wishes) (merged Wishes, conflict string) {
-	pick := func(name, mine, theirs string) string {
-		if mine != "" && theirs != "" && mine != theirs {
-			conflict = name
-		}
-		return cmp.Or(mine, theirs)
+// ofType gives GPUs a type that have none.
+func (r Resources) ofType(gpuType string) Resources {
+	types, _ := r.Gres.Split()
+	if untyped := r.GPUs - types.total(); gpuType != "" && untyped > 0 {
+		r.Gres = r.Gres.Plus(gpuGres+":"+gpuType, untyped)
 	}
-	w.Partition = pick("partition", w.Partition, other.Partition)
-	w.Account = pick("account", w.Account, other.Account)
-	w.QOS = pick("qos", w.QOS, other.QOS)
-	w.Constraint = pick("constraint", w.Constraint, other.Constraint)
-	w.Reservation = pick("reservation", w.Reservation, other.Reservation)
-	if w.TimeLimit != 0 && other.TimeLimit != 0 && w.TimeLimit != other.TimeLimit {
-		conflict = "time-limit"
+	return r
+}
+
+// GPUsPerTask is the value of sbatch's --gpus-per-task: a number, or types with one
+// each ("h100:2"); "" for none.
+func (r Resources) GPUsPerTask() string {
+	types, _ := r.Gres.Split()
+	switch {
+	case r.GPUs == 0:
+		return ""
+	case types != "":
+		return string(types)
 	}
-	w.TimeLimit = cmp.Or(w.TimeLimit, other.TimeLimit)
-	w.Exclusive = w.Exclusive || other.Exclusive
-	return w, conflict
+	return strconv.Itoa(r.GPUs)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
@@ -26,8 +27,9 @@ const mebibyte = 1 << 20
 // the scheduler (component-helpers' PodRequests): the sum of the containers
 // and sidecars, or an init container's need where it is larger, or what the
 // pod itself requests. A limit without a request counts as a request. CPUs and
-// MiB are rounded up. The GPU resource is DefaultGPUResource where it is empty.
-func PodResources(spec corev1.PodSpec, gpu corev1.ResourceName) Resources {
+// MiB are rounded up. The GPU resource, which stands for GPUs of any type, is
+// DefaultGPUResource where it is empty.
+func PodResources(spec corev1.PodSpec, gpu corev1.ResourceName, devices DeviceResources) Resources {
 	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
 	for i := range pod.Spec.InitContainers {
 		requestLimits(&pod.Spec.InitContainers[i].Resources)
@@ -45,11 +47,12 @@ func PodResources(spec corev1.PodSpec, gpu corev1.ResourceName) Resources {
 		requestLimits(r)
 	}
 	total := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true})
-	gpus := total[gpuResource(gpu)]
+	gpus, gres := devices.devices(gpu, total)
 	return Resources{
 		CPUs:      max(1, int(total.Cpu().Value())),
 		MemoryMiB: (total.Memory().Value() + mebibyte - 1) / mebibyte,
-		GPUs:      int(gpus.Value()),
+		GPUs:      gpus,
+		Gres:      gres,
 	}
 }
 
@@ -66,11 +69,71 @@ func requestLimits(r *corev1.ResourceRequirements) {
 	}
 }
 
+// limitStorage gives the orders of a pod its limits of ephemeral storage. As with
+// kubelet, an init container has none of its own.
+func limitStorage(pod *corev1.Pod, orders *spool.PodOrders) {
+	limit := func(limits corev1.ResourceList) string {
+		if q, ok := limits[corev1.ResourceEphemeralStorage]; ok && q.Sign() > 0 {
+			return q.String()
+		}
+		return ""
+	}
+	// A copy: it may add to quantities of the pod that it is given.
+	orders.StorageLimit = limit(resourcehelper.PodLimits(pod.DeepCopy(), resourcehelper.PodResourcesOptions{}))
+	for i, c := range pod.Spec.Containers {
+		orders.Containers[i].StorageLimit = limit(c.Resources.Limits)
+	}
+	for i, c := range pod.Spec.InitContainers {
+		if sidecar(c) {
+			orders.InitContainers[i].StorageLimit = limit(c.Resources.Limits)
+		}
+	}
+}
+
+// Plus is the sum of two needs.
+func (r Resources) Plus(other Resources) Resources {
+	for kind, n := range other.Gres.Counts() {
+		r.Gres = r.Gres.Plus(kind, n)
+	}
+	r.CPUs, r.MemoryMiB, r.GPUs = r.CPUs+other.CPUs, r.MemoryMiB+other.MemoryMiB, r.GPUs+other.GPUs
+	return r
+}
+
+// Less is what is left of r, never below nothing.
+func (r Resources) Less(other Resources) Resources {
+	return Resources{
+		CPUs: max(0, r.CPUs-other.CPUs), MemoryMiB: max(0, r.MemoryMiB-other.MemoryMiB), GPUs: max(0, r.GPUs-other.GPUs),
+		Gres: r.Gres.Less(other.Gres),
+	}
+}
+
+// Devices is how many there are of a kind of generic resources; GPUs of any type are
+// known even where their types are not.
+func (r Resources) Devices(kind string) int {
+	if kind == gpuGres {
+		return r.GPUs
+	}
+	return r.Gres.Count(kind)
+}
+
 // Fits tells whether one of the HPC nodes is large enough, used or not.
 func Fits(r Resources, nodes []Resources) bool {
-	return slices.ContainsFunc(nodes, func(n Resources) bool {
-		return r.CPUs <= n.CPUs && r.MemoryMiB <= n.MemoryMiB && r.GPUs <= n.GPUs
-	})
+	return slices.ContainsFunc(nodes, func(n Resources) bool { return n.holds(r) > 0 })
+}
+
+// checkDevices refuses GPUs of a type beside GPUs of any: no option of Slurm's asks
+// for both at once.
+func checkDevices(r Resources) *Rejection {
+	types, _ := r.Gres.Split()
+	if types == "" || types.total() == r.GPUs {
+		return nil
+	}
+	return &Rejection{
+		Reason: unsupported("Resource"),
+		Field:  "spec.containers[*].resources",
+		Message: fmt.Sprintf("The pod requests %d GPUs of any type beside those of a type (%s), and no job can ask for both. Request only resources with a type, or only those without.",
+			r.GPUs-types.total(), types),
+	}
 }
 
 // checkSize refuses what no HPC node could ever satisfy: the workload manager
@@ -88,11 +151,15 @@ func checkSize(r Resources, nodes []Resources) *Rejection {
 	return &Rejection{
 		Reason: wellknown.ReasonDoesNotFit,
 		Field:  "spec.containers[*].resources",
-		Message: fmt.Sprintf("The pod needs %s on one HPC node, and no node has as much: they have %s. Request less, or use more and smaller pods.",
+		Message: fmt.Sprintf("The pod needs %s on one HPC node (spec.containers[*].resources), and no node has as much: they have %s. Request less, or use more and smaller pods.",
 			r.describe(), strings.Join(kinds, " or ")),
 	}
 }
 
 func (r Resources) describe() string {
-	return fmt.Sprintf("%d CPUs, %d MiB and %d GPUs", r.CPUs, r.MemoryMiB, r.GPUs)
+	text := fmt.Sprintf("%d CPUs, %d MiB and %d GPUs", r.CPUs, r.MemoryMiB, r.GPUs)
+	if r.Gres != "" {
+		text += " (" + strings.ReplaceAll(string(r.Gres), ",", ", ") + ")"
+	}
+	return text
 }

@@ -68,7 +68,7 @@ func TestPodResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := tc.pod.Obj()
 			before := pod.DeepCopy()
-			assert.Equal(t, tc.want, PodResources(pod.Spec, tc.gpu))
+			assert.Equal(t, tc.want, PodResources(pod.Spec, tc.gpu, nil))
 			assert.Equal(t, before, pod, "the pod was changed")
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -19,7 +18,9 @@ import (
 // What each slot is promised: its CPUs on one node, at least its memory (Slurm
 // counts it per CPU, so it is rounded up to a multiple of the CPUs in MiB), and
 // GPUs of its own. Whole nodes come with all of their memory: there Slurm packs
-// the slots of a node by CPUs and GPUs alone.
+// the slots of a node by CPUs and GPUs alone. Generic resources that are no GPUs are
+// counted per node by Slurm, so a slot that asks for some is the only one of its
+// gang on its node.
 //
 // An error names the value that cannot be passed to sbatch.
 func SbatchArgs(r Request, script string) ([]string, error) {
@@ -46,32 +47,61 @@ func SbatchArgs(r Request, script string) ([]string, error) {
 		if i > 0 {
 			args = append(args, ":", "--job-name="+r.Name, "--comment="+r.Comment)
 		}
-		args = append(args, r.Wishes.sbatchArgs()...)
+		args = append(args, r.sbatchArgs(i == 0)...)
 		args = append(args, g.sbatchArgs(r.Exclusive)...)
 	}
 	return append(args, script, r.Agent, r.Dir), nil
 }
 
-func (w Wishes) sbatchArgs() []string {
+// sbatchArgs are the options of a component that come from the wishes. What is asked
+// for once for the whole job is asked for in the first one.
+func (r Request) sbatchArgs(first bool) []string {
 	var args []string
 	option := func(name, value string) {
 		if value != "" {
 			args = append(args, "--"+name+"="+value)
 		}
 	}
-	option("partition", w.Partition)
-	option("account", w.Account)
-	option("qos", w.QOS)
-	option("constraint", w.Constraint)
-	option("reservation", w.Reservation)
-	if w.TimeLimit > 0 {
-		// Slurm counts whole minutes.
-		option("time", strconv.FormatInt(int64((w.TimeLimit+time.Minute-1)/time.Minute), 10))
+	option("partition", r.Partition)
+	option("account", r.Account)
+	option("qos", r.QOS)
+	option("constraint", r.Constraint)
+	option("reservation", r.Reservation)
+	if r.TimeLimit > 0 {
+		option("time", strconv.FormatInt(wholeMinutes(r.TimeLimit), 10))
 	}
-	if w.Exclusive {
+	if r.Exclusive {
 		args = append(args, "--exclusive")
 	}
+	if first {
+		option("licenses", r.Licenses)
+		option("dependency", r.Dependency)
+	}
+	option("switches", r.Switches.String())
+	option("nodes", r.NodeRange())
+	if r.Nice > 0 {
+		option("nice", strconv.Itoa(r.Nice))
+	}
+	option("wckey", r.WCKey)
+	for _, f := range r.Flags {
+		args = append(args, f.String())
+	}
 	return args
+}
+
+// NodeRange is the value of sbatch's --nodes, "" for none. A number alone would be the
+// most as well as the least.
+func (r Request) NodeRange() string {
+	if r.MinNodes == 0 && r.MaxNodes == 0 {
+		return ""
+	}
+	most := r.MaxNodes
+	if most == 0 {
+		for _, g := range r.Groups {
+			most += g.Tasks
+		}
+	}
+	return fmt.Sprintf("%d-%d", max(r.MinNodes, 1), most)
 }
 
 func (g TaskGroup) sbatchArgs(exclusive bool) []string {
@@ -89,8 +119,11 @@ func (g TaskGroup) sbatchArgs(exclusive bool) []string {
 	case g.MemoryMiB > 0:
 		args = append(args, fmt.Sprintf("--mem-per-cpu=%dM", (g.MemoryMiB+cpus-1)/cpus))
 	}
-	if g.GPUs > 0 {
-		args = append(args, fmt.Sprintf("--gpus-per-task=%d", g.GPUs))
+	if gpus := g.GPUsPerTask(); gpus != "" {
+		args = append(args, "--gpus-per-task="+gpus)
+	}
+	if _, others := g.Gres.Split(); others != "" {
+		args = append(args, "--gres="+string(others), "--ntasks-per-node=1")
 	}
 	return args
 }
@@ -98,7 +131,8 @@ func (g TaskGroup) sbatchArgs(exclusive bool) []string {
 func (r Request) checkForSbatch(script string) error {
 	for _, v := range []struct{ what, value string }{
 		{"name", r.Name}, {"comment", r.Comment}, {"partition", r.Partition}, {"account", r.Account}, {"QOS", r.QOS},
-		{"constraint", r.Constraint}, {"reservation", r.Reservation}, {"batch script's path", script},
+		{"constraint", r.Constraint}, {"reservation", r.Reservation}, {"licenses", r.Licenses},
+		{"wckey", r.WCKey}, {"dependency", r.Dependency}, {"batch script's path", script},
 		{"agent's path", r.Agent}, {"directory", r.Dir},
 	} {
 		if strings.ContainsFunc(v.value, unicode.IsControl) {
@@ -121,6 +155,13 @@ func (r Request) checkForSbatch(script string) error {
 	}
 	if len(r.Groups) == 0 {
 		return errors.New("the request asks for no task")
+	}
+	if r.NodeRange() != "" && len(r.Groups) > 1 {
+		return errors.New("the number of nodes (min-nodes, max-nodes) cannot be chosen for pods of unequal size: they are parts of a heterogeneous job; " +
+			"give all the same requests, or leave it out")
+	}
+	if n := r.Groups[0].Tasks; r.MinNodes > n {
+		return fmt.Errorf("min-nodes is %d, and the gang has only %d pods that need a place", r.MinNodes, n)
 	}
 	for i, g := range r.Groups {
 		if g.Tasks < 1 || g.CPUs < 1 || g.MemoryMiB < 0 || g.GPUs < 0 {

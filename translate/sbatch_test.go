@@ -56,6 +56,19 @@ func TestSbatchArgs(t *testing.T) {
 			}
 			r.Wishes = Wishes{Partition: "gpu", Account: "chem", TimeLimit: time.Hour}
 		})},
+		"whatever else can be wished": {"more", sbatchRequest(func(r *Request) {
+			r.Groups[0].Resources = Resources{CPUs: 3, GPUs: 2, Gres: "gpu:h100:2,shard:4"}
+			r.Wishes = Wishes{
+				Licenses: "ansys:2", Switches: Switches{Count: 1, Wait: 90 * time.Second}, MinNodes: 2, MaxNodes: 4, Nice: 100, WCKey: "key",
+				Flags: []Flag{{Name: "hint", Value: "nomultithread", HasValue: true}, {Name: "contiguous"}},
+			}
+			r.Dependency = "afterok:7:8,afterany:9"
+		})},
+		"licenses and dependencies are the whole job's": {"parts", sbatchRequest(func(r *Request) {
+			r.Groups = append(r.Groups, TaskGroup{Tasks: 1, Resources: Resources{CPUs: 1, GPUs: 1, Gres: "gpu:1g.10gb:1"}})
+			r.Wishes = Wishes{Licenses: "ansys:2", Nice: 1, Switches: Switches{Count: 2}}
+			r.Dependency = "after:7"
+		})},
 		"a percent sign in the directory is no pattern": {"percent", sbatchRequest(func(r *Request) {
 			r.Dir = "/spool/100%j/pi-1"
 		})},
@@ -91,7 +104,12 @@ func TestSbatchArgsRefusesWhatSbatchCannotTake(t *testing.T) {
 		"no group":                          {func(r *Request) { r.Groups = nil }, "no task"},
 		"a group without tasks":             {func(r *Request) { r.Groups[0].Tasks = 0 }, "group 0 asks for 0 tasks"},
 		"a task without CPUs":               {func(r *Request) { r.Groups[0].CPUs = 0 }, "of 0 CPUs"},
-		"negative memory":                   {func(r *Request) { r.Groups[0].MemoryMiB = -1 }, "-1 MiB"},
+		"a number of nodes for unequal pods": {func(r *Request) {
+			r.MaxNodes, r.Groups = 2, append(r.Groups, TaskGroup{Tasks: 1, Resources: Resources{CPUs: 1}})
+		}, "pods of unequal size"},
+		"more nodes than pods":         {func(r *Request) { r.MinNodes = 5 }, "the gang has only 4 pods"},
+		"a line break in the licenses": {func(r *Request) { r.Licenses = "a\nb" }, "the licenses"},
+		"negative memory":              {func(r *Request) { r.Groups[0].MemoryMiB = -1 }, "-1 MiB"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,4 +119,23 @@ func TestSbatchArgsRefusesWhatSbatchCannotTake(t *testing.T) {
 	}
 	_, err := SbatchArgs(sbatchRequest(), "launch.sh")
 	assert.ErrorContains(t, err, "the batch script's path")
+}
+
+func TestNodeRange(t *testing.T) {
+	for want, w := range map[string]Wishes{"": {}, "2-4": {MinNodes: 2}, "1-3": {MaxNodes: 3}, "2-3": {MinNodes: 2, MaxNodes: 3}} {
+		assert.Equal(t, want, sbatchRequest(func(r *Request) { r.Wishes = w }).NodeRange())
+	}
+}
+
+func TestNewRequestGivesGPUsTheirType(t *testing.T) {
+	g := Gang{Owner: "JobSet ns/pi", OwnerUID: "u", Slots: []Slot{
+		{Resources: Resources{CPUs: 1, GPUs: 2}}, {Resources: Resources{CPUs: 1, GPUs: 2, Gres: "gpu:a100:2"}}, {Resources: Resources{CPUs: 1}},
+	}}
+	r := NewRequest("n", g, Wishes{GPUType: "h100", Comment: "third run"}, "/a", "/d")
+	var types []string
+	for _, group := range r.Groups {
+		types = append(types, group.GPUsPerTask())
+	}
+	assert.Equal(t, []string{"h100:2", "a100:2", ""}, types)
+	assert.Equal(t, "gangline: JobSet ns/pi uid u: third run", r.Comment)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // NoTimeLimit is the TimeLimit of who asks for none ("UNLIMITED"), as opposed
@@ -14,6 +16,17 @@ import (
 // any time that can be asked for, so whoever does not know it asks for a very
 // long job.
 const NoTimeLimit = 100 * 365 * 24 * time.Hour
+
+// TimeLimitEnding is what becomes of a pod that was stopped because its allocation's
+// time limit was near, and did not end with exit code 0.
+func TimeLimitEnding() Ending {
+	return Ending{
+		Reason:          wellknown.ReasonDeadline,
+		Message:         "The pod was stopped because the job's time limit was near; ask for more time (" + wellknown.AnnotationTimeLimit + "), or write checkpoints",
+		ContainerReason: "Error",
+		ExitCode:        exitTerminated,
+	}
+}
 
 // ParseTimeLimit reads a Go duration ("90m", "1h30m") or one of Slurm's forms
 // (sbatch's --time): "minutes", "minutes:seconds", "hours:minutes:seconds",

@@ -45,11 +45,14 @@ func (r *resolver) volume(v corev1.Volume) (spool.Volume, error) {
 	var err error
 	switch {
 	case v.EmptyDir != nil:
-		made.EmptyDir = &spool.EmptyDir{Memory: v.EmptyDir.Medium == corev1.StorageMediumMemory}
+		made.EmptyDir = emptyDir(v.EmptyDir)
 		return made, nil
 	case v.HostPath != nil:
 		made.HostPath = path.Clean(v.HostPath.Path)
+		made.Host = &spool.Host{Type: ptr.Deref(v.HostPath.Type, corev1.HostPathUnset), Allowed: r.in.Site.allowedDirs()}
 		return made, nil
+	case v.PersistentVolumeClaim != nil:
+		return made, r.addClaim(&made, v.PersistentVolumeClaim)
 	case v.ConfigMap != nil:
 		files = newPayload(v.ConfigMap.DefaultMode)
 		err = r.addConfigMap(files, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional)
@@ -69,6 +72,26 @@ func (r *resolver) volume(v corev1.Volume) (spool.Volume, error) {
 		made.Files, err = files.sorted()
 	}
 	return made, err
+}
+
+func emptyDir(s *corev1.EmptyDirVolumeSource) *spool.EmptyDir {
+	made := &spool.EmptyDir{Memory: s.Medium == corev1.StorageMediumMemory, Mode: s.Mode}
+	if s.SizeLimit != nil && s.SizeLimit.Sign() > 0 {
+		made.SizeLimit = s.SizeLimit.String()
+	}
+	return made
+}
+
+// allowedDirs are the directories of the HPC nodes that hostPath volumes may be in.
+func (s Site) allowedDirs() []spool.AllowedDir {
+	var dirs []spool.AllowedDir
+	for _, dir := range s.HostPaths {
+		dirs = append(dirs, spool.AllowedDir{Path: path.Clean(dir)})
+	}
+	for _, dir := range s.ReadOnlyHostPaths {
+		dirs = append(dirs, spool.AllowedDir{Path: path.Clean(dir), ReadOnly: true})
+	}
+	return dirs
 }
 
 // addProjected adds the sources in order; where two have a file of the same

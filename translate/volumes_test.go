@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -22,6 +23,7 @@ func volumeInputs() Inputs {
 		ConfigMaps: configMaps(binary, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}),
 		Secrets:    map[string]*corev1.Secret{"s": secret("s", map[string]string{"key": "K", "a": "from the secret"})},
 		Tokens:     map[TokenKey]string{{Audience: "vault", ExpirationSeconds: 3600}: "jwt"},
+		Site:       Site{HostPaths: []string{"/scratch/"}, ReadOnlyHostPaths: []string{"/data"}},
 	}
 }
 
@@ -40,8 +42,15 @@ func TestVolumes(t *testing.T) {
 	}{
 		"a directory on disk":   {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, spool.Volume{EmptyDir: &spool.EmptyDir{}}},
 		"a directory in memory": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}, spool.Volume{EmptyDir: &spool.EmptyDir{Memory: true}}},
+		"a directory with a limit and a mode": {
+			corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("1536Mi")), Mode: ptr.To[int32](0o1755)}},
+			spool.Volume{EmptyDir: &spool.EmptyDir{SizeLimit: "1536Mi", Mode: ptr.To[int32](0o1755)}},
+		},
 		"a path of the HPC node": {
-			corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/scratch//x/"}}, spool.Volume{HostPath: "/scratch/x"},
+			corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/scratch//x/", Type: ptr.To(corev1.HostPathDirectoryOrCreate)}},
+			spool.Volume{HostPath: "/scratch/x", Host: &spool.Host{
+				Type: corev1.HostPathDirectoryOrCreate, Allowed: []spool.AllowedDir{{Path: "/scratch"}, {Path: "/data", ReadOnly: true}},
+			}},
 		},
 		"a ConfigMap with binary data, sorted": {
 			configMap(false, "m", nil),

@@ -1,6 +1,6 @@
 // Package control is how programs on an HPC node ask a slot's agent for
 // something: a launcher inside the pod for a step, and a process of that step for
-// its rank to be started in the pod. They speak over a Unix socket of the node
+// its rank to be started in the pod; or tell it something. They speak over a Unix socket of the node
 // and hand over their own files, so a rank reads and writes as directly as if the
 // workload manager had started it.
 //

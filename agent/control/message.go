@@ -11,6 +11,17 @@ import (
 type Request struct {
 	Launch *Launch `json:"launch,omitempty"`
 	Rank   *Rank   `json:"rank,omitempty"`
+	Taken  *Taken  `json:"taken,omitempty"`
+}
+
+// Taken tells that a port which the pod wants is another's on this node.
+type Taken struct {
+	// Run is the id of the container's run that wants it.
+	Run string `json:"run"`
+	// Program is what wants it, Address where, and Instead the address that it has now.
+	Program string `json:"program"`
+	Address string `json:"address"`
+	Instead string `json:"instead"`
 }
 
 // Launch asks for the ranks of a command line.

@@ -1,15 +1,11 @@
-// Package crilog writes and reads container logs in the format of the Container
-// Runtime Interface, so that Kubernetes' own code can serve them: a line is
-//
-//	<RFC 3339 time with nanoseconds> <stdout|stderr> <F|P> <text>
-//
-// where P marks a piece of a longer line and F its last piece (or a whole line).
 package crilog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,37 +28,77 @@ const (
 	flushSize  = 64 << 10
 )
 
-// Log is one container run's log file. Its streams may write at the same time.
-type Log struct {
-	now func() time.Time
-
-	mu      sync.Mutex
-	out     io.WriteCloser
-	pending []byte
-	timer   *time.Timer
-	err     error // the first failure to write
+// Limits bound what the log of one run takes: so many files of about so many
+// bytes. Kubelet's names for them are containerLogMaxSize and
+// containerLogMaxFiles. Zero MaxBytes is no bound.
+type Limits struct {
+	MaxBytes int64
+	MaxFiles int
 }
 
-// Create makes a log file and the directories above it, readable by their
-// owner only.
-func Create(path string) (*Log, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// Log is the log of one run of a container. Its streams may write at the same
+// time.
+type Log struct {
+	now    func() time.Time
+	limits Limits
+	// create makes the file of a part, and remove removes it.
+	create func(part int) (file, error)
+	remove func(part int) error
+
+	mu           sync.Mutex
+	out          file
+	size         int64 // of out
+	part, oldest int
+	pending      []byte
+	timer        *time.Timer
+	failure      error // the first one
+	// missing is why output has not been written since the last that was.
+	missing error
+	// room is where in out a note may go if there is no space for one, and later
+	// where that will be next.
+	room, later int64
+}
+
+// file is a part's file. What is written goes where it is told to, so that half
+// of a line, left by a disk that is full, is written over.
+type file interface {
+	io.WriterAt
+	Truncate(size int64) error
+	Close() error
+}
+
+// Create makes the log of a run, given the path of its first part, and the
+// directories above it, readable by their owner only.
+func Create(path string, limits Limits) (*Log, error) {
+	dir := filepath.Dir(path)
+	run, part, ok := parseName(filepath.Base(path))
+	if !ok || part != 0 {
+		return nil, fmt.Errorf("creating the log %s: this is no run's name", path)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the log's directory: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("creating the log: %w", err)
-	}
-	return newLog(f, time.Now), nil
+	of := func(part int) string { return filepath.Join(dir, FileName(run, part)) }
+	return newLog(limits, time.Now, func(part int) (file, error) {
+		return os.OpenFile(of(part), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	}, func(part int) error {
+		return os.Remove(of(part))
+	})
 }
 
-func newLog(out io.WriteCloser, now func() time.Time) *Log {
-	return &Log{now: now, out: out}
+func newLog(limits Limits, now func() time.Time, create func(int) (file, error), remove func(int) error) (*Log, error) {
+	l := &Log{now: now, limits: limits, create: create, remove: remove}
+	var err error
+	if l.out, err = create(0); err != nil {
+		return nil, fmt.Errorf("creating the log: %w", err)
+	}
+	return l, nil
 }
 
 // Stream returns the writer of one stream. It never fails: a full disk must
-// stop the log, not the program that writes it. Close tells of it. The stream
-// must be closed, so that a last line without an end is not lost.
+// stop the log, not the program that writes it. The log then says where output is
+// missing, and Close tells of it. The stream must be closed, so that a last line
+// without an end is not lost.
 func (l *Log) Stream(name string) io.WriteCloser {
 	return &stream{log: l, name: name}
 }
@@ -73,9 +109,12 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flush()
+	if l.missing != nil {
+		l.noteInside()
+	}
 	err := l.out.Close()
-	if l.err != nil {
-		return fmt.Errorf("writing the log: %w", l.err)
+	if l.failure != nil {
+		return fmt.Errorf("writing the log: %w", l.failure)
 	}
 	if err != nil {
 		return fmt.Errorf("closing the log: %w", err)
@@ -91,10 +130,86 @@ func (l *Log) flush() {
 	if len(l.pending) == 0 {
 		return
 	}
-	if _, err := l.out.Write(l.pending); err != nil && l.err == nil {
-		l.err = err
+	if l.limits.MaxBytes > 0 && l.size > 0 && l.size+int64(len(l.pending)) > l.limits.MaxBytes {
+		l.rotate()
 	}
+	l.write(l.pending)
 	l.pending = l.pending[:0]
+}
+
+// write writes whole lines, or none of them.
+func (l *Log) write(lines []byte) {
+	if l.missing != nil {
+		lines = append(l.note(), lines...)
+	}
+	if _, err := l.out.WriteAt(lines, l.size); err != nil {
+		l.fail(err)
+		_ = l.out.Truncate(l.size) // what is written next hides half a line as well
+		return
+	}
+	inside := bytes.LastIndexByte(lines[:max(0, len(lines)-noteRoom)], '\n') + 1
+	start := l.size + int64(inside)
+	l.size += int64(len(lines))
+	l.missing = nil
+	switch {
+	case inside > 0:
+		l.room, l.later = start, l.size
+	case l.size-l.later >= noteRoom:
+		l.room, l.later = l.later, l.size
+	}
+}
+
+func (l *Log) fail(err error) {
+	l.missing = err
+	if l.failure == nil {
+		l.failure = err
+	}
+}
+
+// noteRoom is more than a note takes.
+const noteRoom = 512
+
+// note is the line that stands for output that is missing.
+func (l *Log) note() []byte {
+	reason := l.missing
+	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
+		reason = path.Err // the path is the site's business
+	}
+	return fmt.Appendf(nil, "%s %s F [gangline: output is missing here, it could not be written: %.200s]\n",
+		l.now().UTC().Format(time.RFC3339Nano), Stderr, reason)
+}
+
+// noteInside writes the note over the log's last lines: there the disk has space
+// for it even if it is full.
+func (l *Log) noteInside() {
+	note := l.note()
+	if l.size-l.room < int64(len(note)) {
+		return
+	}
+	if _, err := l.out.WriteAt(note, l.room); err == nil {
+		_ = l.out.Truncate(l.room + int64(len(note)))
+	}
+}
+
+// rotate begins the next part and removes those that are too many. If there can
+// be no next one, the present one grows.
+func (l *Log) rotate() {
+	next, err := l.create(l.part + 1)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	if err := l.out.Close(); err != nil {
+		l.fail(err)
+	}
+	l.out, l.size, l.room, l.later = next, 0, 0, 0
+	l.part++
+	for l.part-l.oldest >= max(l.limits.MaxFiles, 1) {
+		if err := l.remove(l.oldest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return // the next time
+		}
+		l.oldest++
+	}
 }
 
 // flushSoon is called with the lock held, after pending grew.
@@ -136,6 +251,9 @@ func (s *stream) Write(p []byte) (int, error) {
 		default:
 			s.partial = append(s.partial, rest...)
 			rest = nil
+		}
+		if len(s.log.pending) >= flushSize {
+			s.log.flush()
 		}
 	}
 	s.log.flushSoon()

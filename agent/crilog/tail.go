@@ -2,61 +2,140 @@ package crilog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
-// Tail returns the end of a log as the program wrote it, without times: at most
-// maxLines lines and maxBytes bytes.
+// Tail returns the end of a log as the program wrote it, without times, given the
+// path of its first part: at most maxLines lines and maxBytes bytes.
 func Tail(path string, maxLines, maxBytes int) (string, error) {
-	f, err := os.Open(path)
+	run, _, ok := parseName(filepath.Base(path))
+	if !ok {
+		return "", fmt.Errorf("reading the end of the log %s: this is no run's name", path)
+	}
+	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return "", fmt.Errorf("reading the log's end: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
-	size, err := f.Seek(0, io.SeekEnd)
+	defer dir.Close() //nolint:errcheck // only read
+	lines, end := int64(maxLines), ending{max: maxBytes}
+	if err := (Run{dir, run}).Read(context.Background(), Options{TailLines: &lines}, &end); err != nil {
+		return "", fmt.Errorf("reading the log's end: %w", err)
+	}
+	return string(end.text), nil
+}
+
+// ending keeps the last bytes of what is written to it.
+type ending struct {
+	max  int
+	text []byte
+}
+
+func (e *ending) Write(p []byte) (int, error) {
+	e.text = append(e.text, p...)
+	e.text = append(e.text[:0], e.text[max(0, len(e.text)-e.max):]...)
+	return len(p), nil
+}
+
+// tail finds where the last lines begin.
+func (r Run) tail(ctx context.Context, list []int, lines int64) (part int, offset int64, err error) {
+	if lines == 0 {
+		return r.end(list)
+	}
+	s := scan{left: lines}
+	for i := len(list) - 1; i >= 0; i-- {
+		f, err := r.open(list[i])
+		if err != nil {
+			return 0, 0, err
+		}
+		offset, found, err := s.back(ctx, f)
+		_ = f.Close()
+		if err != nil {
+			return 0, 0, fmt.Errorf("looking for the log's last lines: %w", err)
+		}
+		if found {
+			return list[i], offset, nil
+		}
+	}
+	return list[0], 0, nil
+}
+
+// scan counts lines from the end of a log.
+type scan struct {
+	left int64 // lines to be found
+	any  bool  // a piece of a line has been seen
+}
+
+const (
+	// backStep is how much of a file is looked at at once.
+	backStep = 256 << 10
+	// longest is more than any line of ours takes. What goes on for longer is not kept:
+	// who owns the file may have put anything there.
+	longest = 4 * maxPiece
+)
+
+// back looks through a part from its end on. The lines that are looked for begin
+// at the offset it returns, unless they begin in an earlier part.
+func (s *scan) back(ctx context.Context, f *os.File) (int64, bool, error) {
+	info, err := f.Stat()
 	if err != nil {
-		return "", fmt.Errorf("reading the log's end: %w", err)
+		return 0, false, err
 	}
-	// Each line has a head of some 45 bytes.
-	window := int64(maxBytes + 64*(maxLines+1) + maxPiece)
-	buf := make([]byte, min(size, window))
-	if _, err := f.ReadAt(buf, size-int64(len(buf))); err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the log's end: %w", err)
+	var rest []byte // the beginning of what was looked at: its line's head is before it
+	for low := info.Size(); low > 0; {
+		if err := ctx.Err(); err != nil {
+			return 0, false, err
+		}
+		step := min(low, backStep)
+		low -= step
+		buf := make([]byte, step, step+int64(len(rest)))
+		if _, err := f.ReadAt(buf, low); err != nil && !errors.Is(err, io.EOF) {
+			return 0, false, err
+		}
+		buf = append(buf, rest...)
+		for {
+			// The last whole line of buf is that between the last two ends.
+			end := bytes.LastIndexByte(buf, '\n')
+			start := bytes.LastIndexByte(buf[:max(end, 0)], '\n') + 1
+			if end < 0 || start == 0 && low > 0 {
+				rest = buf[:end+1]
+				if end < 0 {
+					rest = buf
+				}
+				if len(rest) > longest {
+					rest = rest[len(rest)-1:]
+				}
+				break
+			}
+			if s.line(buf[start : end+1]) {
+				return low + int64(end) + 1, true, nil
+			}
+			if start == 0 {
+				break
+			}
+			buf = buf[:start]
+		}
 	}
-	if int64(len(buf)) < size {
-		_, buf, _ = bytes.Cut(buf, []byte{'\n'}) // a line cut in two
-	}
-	return last(plain(buf), maxLines, maxBytes), nil
+	return 0, false, nil
 }
 
-// plain takes the heads off all lines and joins the pieces of long ones.
-func plain(log []byte) []byte {
-	var out []byte
-	for line := range bytes.Lines(log) {
-		parts := bytes.SplitN(line, []byte{' '}, 4)
-		if len(parts) < 4 {
-			continue
-		}
-		text := parts[3]
-		if bytes.Equal(parts[2], []byte{'P'}) {
-			text = bytes.TrimSuffix(text, []byte{'\n'})
-		}
-		out = append(out, text...)
+// line counts a line that comes before those seen, and tells whether it is one
+// too many.
+func (s *scan) line(line []byte) bool {
+	r, ok := parse(line)
+	if !ok {
+		return false
 	}
-	return out
-}
-
-func last(text []byte, maxLines, maxBytes int) string {
-	text = text[max(0, len(text)-maxBytes):]
-	start := len(bytes.TrimSuffix(text, []byte{'\n'}))
-	for range maxLines {
-		start = bytes.LastIndexByte(text[:start], '\n')
-		if start < 0 {
-			return string(text)
+	if whole := !r.partial; whole || !s.any {
+		if s.left == 0 {
+			return whole
 		}
+		s.left--
 	}
-	return string(text[start+1:])
+	s.any = true
+	return false
 }

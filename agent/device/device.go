@@ -14,12 +14,15 @@ type variable struct {
 	hidden string
 }
 
+// Nvidia names NVIDIA's devices, by index or by what identifies them.
+const Nvidia = "CUDA_VISIBLE_DEVICES"
+
 // variables are those of CUDA, of the NVIDIA container toolkit, of ROCm's runtime,
 // of HIP and OpenCL above it (which ignore an empty value, and stop at an index
 // that does not exist), and of Level Zero (likewise).
 func variables() []variable {
 	return []variable{
-		{"CUDA_VISIBLE_DEVICES", ""},
+		{Nvidia, ""},
 		{"NVIDIA_VISIBLE_DEVICES", "void"},
 		{"ROCR_VISIBLE_DEVICES", ""},
 		{"HIP_VISIBLE_DEVICES", "-1"},

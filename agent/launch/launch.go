@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -68,7 +69,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 	case err != nil:
 		return 0, err
 	case holder == jobID:
-		return 0, ErrRequeued
+		return 0, errors.Join(ErrRequeued, noteRequeue(cfg.Dir))
 	case holder != "":
 		logger.Info("another job runs this gang; this one ends and has run nothing", "holder", holder)
 		return 0, nil
@@ -100,6 +101,21 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 	return result.ExitCode, nil
 }
 
+// noteRequeue adds to the result of the job's first run that there was another. A run
+// that was cut short has left none.
+func noteRequeue(dir spool.Dir) error {
+	var result spool.Result
+	found, err := spool.Read(dir.Result(), &result)
+	if err != nil {
+		return err
+	}
+	if !found {
+		result = spool.Result{ExitCode: 1, Message: ErrRequeued.Error(), Finished: time.Now()}
+	}
+	result.Requeued = true
+	return spool.Write(dir.Result(), result)
+}
+
 func readGang(dir spool.Dir) (spool.Gang, error) {
 	var g spool.Gang
 	switch found, err := spool.Read(dir.Gang(), &g); {
@@ -123,6 +139,7 @@ func claim(dir spool.Dir, jobID string) (holder string, err error) {
 		return "", fmt.Errorf("asking the node's name: %w", err)
 	}
 	err = dir.TakeClaim(spool.Claim{JobID: jobID, Host: host, Acquired: time.Now()})
+	faults.At(faults.Claimed)
 	if !errors.Is(err, spool.ErrClaimed) {
 		return "", err
 	}

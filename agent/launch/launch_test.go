@@ -256,6 +256,18 @@ func TestAJobThatIsStartedAgainRunsNothing(t *testing.T) {
 	_, err = j.run(t.Context())
 	require.ErrorIs(t, err, ErrRequeued)
 	assert.Empty(t, j.log.String())
+	var result spool.Result
+	_, err = spool.Read(j.dir.Result(), &result)
+	require.NoError(t, err)
+	assert.True(t, result.Requeued, "the node hears why the job ends")
+	assert.Zero(t, result.ExitCode, "what the first run said stays")
+
+	require.NoError(t, os.Remove(j.dir.Result()))
+	_, err = j.run(t.Context())
+	require.ErrorIs(t, err, ErrRequeued)
+	_, err = spool.Read(j.dir.Result(), &result)
+	require.NoError(t, err)
+	assert.Equal(t, 1, result.ExitCode, "a run that was cut short has not succeeded")
 }
 
 func TestWhatKeepsTheLauncherFromRunning(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 type phase int
 
 const (
-	idle     phase = iota // never started
+	idle     phase = iota // never started, or to start as if it never had
 	starting              // asked to start
 	hooked                // its process runs, and its postStart hook has not returned
 	running
@@ -74,6 +74,7 @@ const (
 	mainContainer kind = iota
 	initContainer
 	sidecar
+	ephemeralContainer
 )
 
 func newContainer(uid string, o spool.ContainerOrders, init bool, pod corev1.RestartPolicy) *container {
@@ -115,18 +116,6 @@ func (c *container) letsNextStart() bool {
 	return c.succeeded()
 }
 
-// restarts tells whether a container that ended is to be started again.
-func (c *container) restarts() bool {
-	switch c.policy {
-	case corev1.RestartPolicyNever:
-		return false
-	case corev1.RestartPolicyOnFailure:
-		return c.condemned || c.terminated.ExitCode != 0
-	default:
-		return true
-	}
-}
-
 // due is when an idle or ended container may start: now, or after its back-off.
 func (c *container) due(now time.Time) time.Time {
 	if c.phase == idle || c.backOff == 0 || c.backOffForgotten() {
@@ -142,16 +131,22 @@ func (c *container) backOffForgotten() bool {
 // start notes that the container was asked to start.
 func (c *container) start(now time.Time) {
 	if c.phase == ended {
-		if c.backOff == 0 || c.backOffForgotten() {
-			c.backOff = firstBackOff
-		} else {
-			c.backOff = min(2*c.backOff, maxBackOff)
-		}
-		c.backOffUpdated = now
+		c.raiseBackOff(now)
+	}
+	if c.terminated != nil {
 		c.run++
 	}
 	c.condemned = false
 	c.phase = starting
+}
+
+func (c *container) raiseBackOff(now time.Time) {
+	if c.backOff == 0 || c.backOffForgotten() {
+		c.backOff = firstBackOff
+	} else {
+		c.backOff = min(2*c.backOff, maxBackOff)
+	}
+	c.backOffUpdated = now
 }
 
 // end notes how a run ended.

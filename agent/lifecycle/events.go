@@ -14,6 +14,18 @@ const (
 	maxMessage = 1024
 )
 
+// Tell adds an Event that a container's own processes give rise to.
+func (p *Pod) Tell(container string, at time.Time, kind, reason, message string) {
+	if c, ok := p.byName[container]; ok {
+		p.tell(c, at, kind, reason, message)
+	}
+}
+
+// TellPod adds an Event of the pod as a whole.
+func (p *Pod) TellPod(at time.Time, kind, reason, message string) {
+	p.tell(&container{}, at, kind, reason, message)
+}
+
 // tell adds an Event. Its time tells it from the pod's others.
 func (p *Pod) tell(c *container, at time.Time, kind, reason, message string) {
 	if n := len(p.events); n > 0 && !at.After(p.events[n-1].Time) {

@@ -66,7 +66,7 @@ func (c *container) holdsNext() bool {
 // care has the postStart hooks run and the probes tried that are due.
 func (p *Pod) care(s *step) {
 	for _, c := range p.all() {
-		if c.phase == hooked && c.hook == hookDue && !c.ending.asked() {
+		if c.phase == hooked && c.hook == hookDue && !c.ending.wasAsked() {
 			c.hook = hookRuns
 			s.do(PostStart, c)
 		}
@@ -143,7 +143,7 @@ func (p *Pod) Probed(kind probe.Kind, container string, run int, at time.Time, r
 	if e, tell := unwell[r.Outcome]; tell && changed {
 		p.tell(c, at, corev1.EventTypeWarning, e.reason, fmt.Sprintf(e.format, kind, r.Message))
 	}
-	if kind != probe.Readiness && tried.Failed() && !c.ending.asked() {
+	if kind != probe.Readiness && tried.Failed() && !c.ending.wasAsked() {
 		p.condemn(c, kind, at)
 	}
 }

@@ -15,7 +15,7 @@ type Verb string
 const (
 	// Start asks for a new run.
 	Start Verb = "start"
-	// Terminate asks the container to end by itself (SIGTERM).
+	// Terminate asks the container to end by itself (its stop signal).
 	Terminate Verb = "terminate"
 	// Kill ends it (SIGKILL), even while it is being started.
 	Kill Verb = "kill"
@@ -45,15 +45,17 @@ type Exit struct {
 
 // Pod is the state of one pod. It is not safe for concurrent use.
 type Pod struct {
-	uid, name string // name is for messages
-	grace     time.Duration
-	inits     []*container // init containers and sidecars, in order
-	mains     []*container
-	byName    map[string]*container
+	uid, name  string // name is for messages
+	grace      time.Duration
+	inits      []*container // init containers and sidecars, in order
+	mains      []*container
+	ephemerals []*container
+	byName     map[string]*container
 
-	started  time.Time // when the first container was
-	stopping bool
-	events   []spool.Event // the newest
+	started    time.Time // when the first container was
+	stopping   bool
+	restarting bool          // all containers are being ended, to start again
+	events     []spool.Event // the newest
 }
 
 // NewPod returns the state of a pod of which nothing has been started.
@@ -76,15 +78,17 @@ func NewPod(o spool.PodOrders) *Pod {
 	return p
 }
 
-func (p *Pod) all() []*container { return slices.Concat(p.inits, p.mains) }
+func (p *Pod) all() []*container { return slices.Concat(p.inits, p.mains, p.ephemerals) }
 
 // Stop asks for the pod's end within the grace period. A later stop may only
 // shorten it.
 func (p *Pod) Stop(now time.Time, grace time.Duration) {
-	p.stopping = true
+	p.stopping, p.restarting = true, false
 	for _, c := range p.all() {
 		if c.active() {
 			c.stop(now, grace)
+		} else if c.terminated != nil {
+			c.phase = ended // it will not start again
 		}
 	}
 }
@@ -106,6 +110,12 @@ func (p *Pod) Started(container string, at time.Time) {
 	}
 }
 
+// Begun tells that all ordinary containers have been started once: nothing that comes
+// before them is still to be done, and what surrounds them is complete.
+func (p *Pod) Begun() bool {
+	return !slices.ContainsFunc(p.mains, func(c *container) bool { return c.startedAt.IsZero() })
+}
+
 // Exited notes that nothing of a container's run is left, or that it could not
 // be started.
 func (p *Pod) Exited(container string, at time.Time, e Exit) {
@@ -123,15 +133,16 @@ func (p *Pod) Finished() bool {
 // happened (zero: never). What it returns counts as done.
 func (p *Pod) Step(now time.Time) ([]Action, time.Time) {
 	s := step{now: now}
-	if !p.stopping && p.advance(&s) {
+	if !p.stopping && !p.restartAll(&s) && p.advance(&s) {
 		p.Stop(now, p.grace)
+		p.stopEphemerals(now)
 	}
 	p.care(&s)
 	for _, c := range p.all() {
 		if p.stopping {
 			c.waitsForBackOff = false
 		}
-		if c.active() && c.ending.asked() {
+		if c.active() && c.ending.wasAsked() {
 			s.end(c, p.mayTerminate(c))
 		}
 	}
@@ -144,6 +155,7 @@ func (p *Pod) advance(s *step) (over bool) {
 	for _, c := range p.all() {
 		c.waitsForBackOff = false
 	}
+	p.startEphemerals(s)
 	initialized := slices.ContainsFunc(p.mains, func(c *container) bool { return c.phase != idle })
 	for _, c := range p.inits {
 		if !c.active() && (c.kind == sidecar || !initialized && !c.succeeded()) {

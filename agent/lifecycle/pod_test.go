@@ -206,7 +206,10 @@ func TestPod(t *testing.T) {
 			w.stop(10 * time.Second)
 			w.expect("terminate m 0")
 			w.after(10 * time.Second)
-			w.expect("kill s 0", "kill m 0")
+			w.expect("terminate s 0", "kill m 0")
+			w.wakesIn(2 * time.Second)
+			w.after(2 * time.Second)
+			w.expect("kill s 0")
 			w.expect()
 			w.exit("s", 137)
 			w.exit("m", 137)
@@ -230,6 +233,17 @@ func TestPod(t *testing.T) {
 			w.expect("start m 0")
 			w.stop(0)
 			w.expect("terminate m 0")
+			w.wakesIn(2 * time.Second)
+		},
+		"a stop without grace ends the sidecars at once as well": func(t *testing.T) {
+			w := newWorld(t, always, []spool.ContainerOrders{sidecar("s")}, containers("m"))
+			w.expect("start s 0")
+			w.expect("start m 0")
+			w.stop(30 * time.Second)
+			w.expect("terminate m 0")
+			w.after(10 * time.Second)
+			w.stop(0)
+			w.expect("terminate s 0", "kill m 0")
 			w.wakesIn(2 * time.Second)
 		},
 		"a stop before the start starts nothing": func(t *testing.T) {

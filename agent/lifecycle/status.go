@@ -18,15 +18,20 @@ func (p *Pod) Status() spool.PodStatus {
 		waiting = reasonInitializing
 	}
 	return spool.PodStatus{
-		UID:            p.uid,
-		Started:        p.started,
-		InitContainers: p.statuses(p.inits, waiting),
-		Containers:     p.statuses(p.mains, waiting),
-		Events:         slices.Clone(p.events),
+		UID:                 p.uid,
+		Started:             p.started,
+		Restarting:          p.restarting,
+		InitContainers:      p.statuses(p.inits, waiting),
+		Containers:          p.statuses(p.mains, waiting),
+		EphemeralContainers: p.statuses(p.ephemerals, reasonCreating),
+		Events:              slices.Clone(p.events),
 	}
 }
 
 func (p *Pod) statuses(of []*container, waiting string) []corev1.ContainerStatus {
+	if len(of) == 0 {
+		return nil
+	}
 	list := make([]corev1.ContainerStatus, len(of))
 	for i, c := range of {
 		list[i] = c.status(waiting, p.name)

@@ -2,8 +2,8 @@
 // the process that a workload manager starts for each of their ranks.
 //
 // In the launch mode ssh it asks the pod's agent whether all pods that the
-// command line needs can take ranks, and then becomes the launcher that stands
-// next on PATH, with the same words. In the launch mode srun it reads the command
+// command line needs can take ranks, makes sure that their programs are of the MPI
+// whose launcher stands next on PATH, and then becomes that, with the same words. In the launch mode srun it reads the command
 // line itself, and asks the agent to have the workload manager start the ranks.
 //
 // It decides nothing about places and pods: the agent knows the gang. It reads

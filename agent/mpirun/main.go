@@ -13,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/agent/control"
 	"github.com/gangline/gangline/mpi/launcher"
+	"github.com/gangline/gangline/mpi/remoteshell"
 )
 
 // The exit statuses of a launcher's own failures.
@@ -43,24 +44,41 @@ func Main(ctx context.Context, args []string) int {
 	c.next = next(self, c.name, c.getenv("PATH"))
 	var inPod bool
 	var err error
-	if c.settings, inPod, err = readSettings(c.getenv); err != nil {
+	if c.settings, inPod, err = ReadSettings(c.getenv); err != nil {
 		return c.fail(err)
 	}
-	if inPod && c.settings.Mode == ModeSrun {
+	switch {
+	case !inPod:
+		return c.stepAside()
+	case c.settings.Mode == ModeSrun:
+		c.settle(ctx)
 		return c.start(ctx)
 	}
-	if inPod {
-		request, err := launcher.Parse(c.args, true)
-		switch {
-		case err != nil, request.Informs: // the real launcher's to judge
-		case request.Local():
-			// Hydra would go there by the remote shell, which serves the gang's pods.
-			c.env = forkHere(c.env)
-		default:
-			if err := c.check(ctx, request); err != nil {
-				return c.fail(err)
-			}
+	c.settle(ctx)
+	return c.hand(ctx)
+}
+
+// hand makes sure that the ranks can start, and hands over to the launcher that
+// starts them.
+func (c call) hand(ctx context.Context) int {
+	request, err := launcher.Parse(c.args, true)
+	if request.Informs {
+		return c.stepAside()
+	}
+	var programs []launcher.RankProgram
+	if err == nil { // otherwise it is the real launcher's to judge
+		if programs, err = c.programs(request); err != nil {
+			return c.fail(err)
 		}
+		if request.Local() {
+			// Hydra would go there by the remote shell, which is for other pods.
+			c.env = forkHere(c.env)
+		} else if err := c.check(ctx, request); err != nil {
+			return c.fail(err)
+		}
+	}
+	if err := c.guard(ctx, programs); err != nil {
+		return c.fail(err)
 	}
 	return c.stepAside()
 }
@@ -106,17 +124,13 @@ func (c call) check(ctx context.Context, request launcher.Request) (err error) {
 	return err
 }
 
-// PatienceVariable says how long pods that are still to come are waited for, as a
-// Go duration.
-const PatienceVariable = "GANGLINE_LAUNCH_PATIENCE"
-
-// patience is nil where nothing sensible is said.
+// patience is for how long pods that are still to come are waited for, nil where
+// nothing sensible is said.
 func (c call) patience() *time.Duration {
-	d, err := time.ParseDuration(c.getenv(PatienceVariable))
-	if err != nil || d <= 0 {
-		return nil
+	if d := remoteshell.Patience(c.env, 0); d > 0 {
+		return &d
 	}
-	return &d
+	return nil
 }
 
 // start has the ranks started by the workload manager.
@@ -142,32 +156,51 @@ func (c call) start(ctx context.Context) int {
 			return c.fail(err)
 		}
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		return c.fail(fmt.Errorf("asking for the working directory: %w", err))
-	}
-	for _, p := range request.Programs {
-		dir := p.Dir
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(here, dir)
-		}
-		launch.Programs = append(launch.Programs, launcher.RankProgram{
-			Argv: p.Argv, Dir: dir, Env: append(launcher.Inherited(c.env), p.Environment(c.env)...),
-		})
+	if launch.Programs, err = c.programs(request); err != nil {
+		return c.fail(err)
 	}
 	if launch.PMI, err = c.chooseProtocol(ctx, launch.Programs); err != nil {
 		return c.fail(err)
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		if waitUnread(os.Stdout) {
+			end(errUnread)
+		}
+	}()
 	exit, err := control.Do(ctx, c.settings.Socket, control.Call{
 		Request: control.Request{Launch: &launch},
 		Files:   []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Signals: signals(ctx),
 		Say:     c.say,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), errUnread):
+		return exitUnread
+	case err != nil:
 		return c.fail(err)
 	}
 	return exit
+}
+
+// programs are what the ranks of a command line run.
+func (c call) programs(request launcher.Request) ([]launcher.RankProgram, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the working directory: %w", err)
+	}
+	var programs []launcher.RankProgram
+	for _, p := range request.Programs {
+		dir := p.Dir
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(here, dir)
+		}
+		programs = append(programs, launcher.RankProgram{
+			Argv: p.Argv, Dir: dir, DirGiven: p.Dir != "", Env: append(launcher.Inherited(c.env), p.Environment(c.env)...),
+		})
+	}
+	return programs, nil
 }
 
 // inform answers --version and --help: by the MPI's own launcher, because that is

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/mpi/launcher"
+	"github.com/gangline/gangline/mpi/remoteshell"
 )
 
 // put makes a program in a directory.
@@ -69,12 +70,12 @@ func TestLinks(t *testing.T) {
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	env := func(string) string { return dir }
-	_, found, err := readSettings(env)
+	_, found, err := ReadSettings(env)
 	require.NoError(t, err)
 	assert.False(t, found)
 	want := Settings{Socket: "@s", Mode: ModeSrun, PMI: "pmi2"}
 	require.NoError(t, WriteSettings(dir, want))
-	got, found, err := readSettings(env)
+	got, found, err := ReadSettings(env)
 	require.NoError(t, err)
 	assert.True(t, found)
 	assert.Equal(t, want, got)
@@ -123,6 +124,74 @@ func TestChooseProtocol(t *testing.T) {
 			assert.Equal(t, tc.want, got)
 		})
 	}
+}
+
+func TestRanksThatTheRealLauncherStarts(t *testing.T) {
+	openMPI, mpich := compile(t, "openmpi"), compile(t, "mpich")
+	for name, tc := range map[string]struct {
+		next, program, refused, snare string
+	}{
+		"Open MPI's":          {"/usr/bin/mpirun.openmpi", openMPI, "", "PMI_PORT"},
+		"MPICH's":             {"/usr/bin/mpiexec.mpich", mpich, "", "OMPI_MCA_ess_singleton_server"},
+		"what tells nothing":  {"/usr/bin/mpirun.openmpi", "/bin/sh", "", "PMI_PORT"},
+		"MPICH's by Open MPI": {"/usr/bin/mpirun.openmpi", mpich, "is linked with MPICH, which speaks pmi2, and the ranks would be started for pmix (/usr/bin/mpirun.openmpi is that of Open MPI): they would not find each other; call the launcher of MPICH (mpiexec.hydra, mpiexec.mpich, mpirun.mpich)", ""},
+		"Open MPI's by MPICH": {"/usr/bin/mpiexec.mpich", openMPI, "is linked with Open MPI, which speaks pmix, and the ranks would be started for pmi2 (/usr/bin/mpiexec.mpich is that of MPICH)", ""},
+		"no launcher we know": {"/bin/true", mpich, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := call{name: "mpirun", next: tc.next, env: []string{"PATH=/usr/bin:/bin"}}
+			err := c.guard(t.Context(), []launcher.RankProgram{{Argv: []string{tc.program}, Dir: "/"}})
+			if tc.refused != "" {
+				require.ErrorContains(t, err, tc.refused)
+				return
+			}
+			require.NoError(t, err)
+			if tc.snare == "" {
+				assert.Len(t, c.env, 1)
+				return
+			}
+			assert.NotEmpty(t, c.getenv(tc.snare))
+			assert.Contains(t, c.getenv(remoteshell.CarryVariable), tc.snare, "and it goes along to the other pods")
+		})
+	}
+}
+
+func TestTheDefaultHostfileSaysWhichMPI(t *testing.T) {
+	dir := t.TempDir()
+	openMPI, hydra := put(t, dir, "openmpi", "a slots=2\nb slots=2\n"), put(t, dir, "hydra", "# hosts\na:2\nb:2\n")
+	for name, tc := range map[string]struct {
+		called, next, openMPI, hydra, want string
+	}{
+		"Hydra's, and so MPICH":              {"mpirun", "/usr/bin/mpirun.openmpi", hydra, hydra, "/usr/bin/mpiexec.hydra"},
+		"Hydra's alone":                      {"mpiexec", "/usr/bin/mpiexec.openmpi", "", hydra, "/usr/bin/mpiexec.hydra"},
+		"Open MPI's":                         {"mpirun", "/usr/bin/mpirun.mpich", openMPI, "", "/usr/bin/mpirun.openmpi"},
+		"what stands on PATH is meant":       {"mpirun", "/usr/bin/mpirun.mpich", hydra, hydra, "/usr/bin/mpirun.mpich"},
+		"one for each":                       {"mpirun", "/usr/bin/mpirun.openmpi", openMPI, hydra, "/usr/bin/mpirun.openmpi"},
+		"none":                               {"mpirun", "/usr/bin/mpirun.openmpi", "", "", "/usr/bin/mpirun.openmpi"},
+		"whoever names an MPI gets that one": {"mpirun.openmpi", "/usr/bin/mpirun.openmpi", hydra, hydra, "/usr/bin/mpirun.openmpi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := call{name: tc.called, next: tc.next, env: []string{
+				"PATH=/usr/bin:/bin", "OMPI_MCA_orte_default_hostfile=" + tc.openMPI, "HYDRA_HOST_FILE=" + tc.hydra,
+			}}
+			c.settle(t.Context())
+			assert.Equal(t, tc.want, c.next)
+		})
+	}
+}
+
+func TestOutputThatNobodyReads(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	unread := make(chan bool)
+	go func() { unread <- waitUnread(w) }()
+	_, err = w.WriteString("still read")
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	assert.True(t, <-unread)
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	assert.False(t, waitUnread(file), "a file needs no reader")
 }
 
 func TestTheFileOfAProgram(t *testing.T) {

@@ -49,8 +49,8 @@ func WriteSettings(dir string, s Settings) error {
 	return nil
 }
 
-// readSettings reads them. Outside of a pod there are none.
-func readSettings(env func(string) string) (s Settings, found bool, err error) {
+// ReadSettings reads them. Outside of a pod there are none.
+func ReadSettings(env func(string) string) (s Settings, found bool, err error) {
 	dir := env(remoteshell.Variable)
 	if dir == "" {
 		dir = defaultDir

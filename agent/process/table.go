@@ -8,14 +8,16 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Table starts processes and reaps them, and reaps the orphans they leave.
 type Table struct {
-	mu    sync.Mutex
-	alive map[int]*Process
+	mu     sync.Mutex
+	alive  map[int]*Process
+	reaped func(pid int, started bool, used time.Duration)
 }
 
 // NewTable makes this process the reaper of all its descendants.
@@ -24,6 +26,15 @@ func NewTable() (*Table, error) {
 		return nil, fmt.Errorf("becoming the reaper of orphans: %w", err)
 	}
 	return &Table{alive: map[int]*Process{}}, nil
+}
+
+// OnReap has a function called for each process that is reaped: whether the Table
+// has started it, and what processor time it and those it waited for have used.
+// It must be quick, and must not call the Table.
+func (t *Table) OnReap(f func(pid int, started bool, used time.Duration)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reaped = f
 }
 
 // Run reaps until the context ends.
@@ -86,7 +97,8 @@ func (t *Table) reap() {
 	defer t.mu.Unlock()
 	for {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		var usage unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, &usage)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -94,6 +106,9 @@ func (t *Table) reap() {
 			return
 		}
 		p, ours := t.alive[pid]
+		if t.reaped != nil {
+			t.reaped(pid, ours, time.Duration(usage.Utime.Nano()+usage.Stime.Nano()))
+		}
 		if !ours {
 			continue // an orphan
 		}

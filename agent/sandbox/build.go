@@ -35,6 +35,14 @@ type builder struct {
 	// readOnly lists what is made so at the end: until then mount points may
 	// have to be made in it.
 	readOnly []string
+	// below lists the mounts that sources of read-only volumes had themselves.
+	below []submounts
+}
+
+// submounts are mount points below a volume's.
+type submounts struct {
+	of     string
+	points []string
 }
 
 func (b *builder) build(mounts []Mount) error {
@@ -69,7 +77,7 @@ func (b *builder) build(mounts []Mount) error {
 			return fmt.Errorf("mounting %s: %w", m.Target, err)
 		}
 	}
-	for _, path := range b.readOnly {
+	for _, path := range slices.Concat(b.visible(), b.readOnly) {
 		if err := remountReadOnly(path); err != nil {
 			return err
 		}
@@ -90,6 +98,22 @@ func (b *builder) makeRoot(mounts []Mount) error {
 		}
 	}
 	return nil
+}
+
+// visible are those of the sources' own mounts that no other volume hides.
+func (b *builder) visible() []string {
+	var points []string
+	for _, s := range b.below {
+		for _, point := range s.points {
+			hidden := slices.ContainsFunc(b.volumes, func(volume string) bool {
+				return volume != s.of && within(volume, s.of) && within(point, volume)
+			})
+			if !hidden {
+				points = append(points, point)
+			}
+		}
+	}
+	return points
 }
 
 func (b *builder) mount(source *os.File, m Mount) error {
@@ -126,6 +150,14 @@ func (b *builder) mount(source *os.File, m Mount) error {
 	b.volumes = append(b.volumes, target)
 	if m.ReadOnly {
 		b.readOnly = append(b.readOnly, target)
+	}
+	if m.ReadOnly && m.Recursive {
+		// Now: other volumes may yet be mounted below it, and those stay as they are.
+		below, err := mountsBelow(target)
+		if err != nil {
+			return err
+		}
+		b.below = append(b.below, submounts{of: target, points: below})
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func Init() {
 	}
 	if err != nil {
 		_, _ = answer.WriteString(err.Error())
-		os.Exit(1)
+		os.Exit(statusOf(err))
 	}
 	os.Exit(0)
 }
@@ -84,13 +84,13 @@ func becomeProgram(in *os.File) error {
 	if len(r.Argv) == 0 {
 		return nil
 	}
-	if err := enterDir(r.Dir); err != nil {
+	if err := r.enterDir(); err != nil {
 		return err
 	}
 	if r.Path == "" {
 		path, err := lookUp(r.Argv[0], r.Env)
 		if err != nil {
-			return err
+			return &programError{err}
 		}
 		r.Path = path
 	}
@@ -106,14 +106,42 @@ func becomeProgram(in *os.File) error {
 		}
 	}
 	if err := unix.Exec(r.Path, r.Argv, r.Env); err != nil {
-		return fmt.Errorf("exec: %q: %w", r.Argv[0], err)
+		return &programError{fmt.Errorf("exec: %q: %w", r.Argv[0], err)}
 	}
 	return nil
 }
 
-func enterDir(dir string) error {
+// programError says what is wrong with the program itself.
+type programError struct{ error }
+
+func (e *programError) Unwrap() error { return e.error }
+
+// statusOf is a StartError's.
+func statusOf(err error) int {
+	var program *programError
+	switch {
+	case !errors.As(err, &program):
+		return 1
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotInPath):
+		return NotFound
+	}
+	return NotExecutable
+}
+
+func (r Recipe) enterDir() error {
+	dir := r.Dir
 	if dir == "" {
 		dir = "/"
+	}
+	if r.DirMustExist {
+		err := os.Chdir(dir)
+		if err != nil && r.DirElse != "" {
+			err = os.Chdir(r.DirElse)
+		}
+		if err != nil {
+			return fmt.Errorf("could not change to the working directory: %w", err)
+		}
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the working directory: %w", err)
@@ -147,8 +175,10 @@ func lookUp(name string, env []string) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
-	return "", fmt.Errorf("exec: %q: executable file not found in $PATH", name)
+	return "", fmt.Errorf("exec: %q: %w", name, errNotInPath)
 }
+
+var errNotInPath = errors.New("executable file not found in $PATH")
 
 func executable(path string) error {
 	info, err := os.Stat(path)

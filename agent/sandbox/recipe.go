@@ -10,8 +10,10 @@ import (
 type Recipe struct {
 	// Root is the private root, nil for none.
 	Root *Root
-	// Dir is the working directory. It is made where it does not exist.
-	Dir string
+	// Dir is the working directory. It is made where it does not exist, unless
+	// DirMustExist; then DirElse takes its place, if there is one.
+	Dir, DirElse string
+	DirMustExist bool
 	// Argv is the command. Without a slash Argv[0] is looked up on Env's PATH.
 	// None: build the root and end.
 	Argv []string
@@ -35,6 +37,8 @@ type Mount struct {
 	Source   string
 	Target   string // absolute
 	ReadOnly bool
+	// Recursive makes what the source has mounted below it read-only as well.
+	Recursive bool
 	// IfMissing mounts only where the host has nothing at Target.
 	IfMissing bool
 }
@@ -59,6 +63,16 @@ func (r Recipe) Check() error {
 // owner.
 type StartError struct {
 	Message string
+	// Status is what a shell would return: NotFound, NotExecutable, or 1 where it
+	// is not the program that is wrong.
+	Status int
 }
+
+// The exit statuses of a shell that cannot start a program (POSIX, "Exit Status
+// for Commands").
+const (
+	NotExecutable = 126
+	NotFound      = 127
+)
 
 func (e *StartError) Error() string { return e.Message }

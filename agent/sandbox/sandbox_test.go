@@ -131,6 +131,19 @@ func TestMounts(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "hostfile"+string(passwd), out)
 		},
+		"read-only down to the last mount of the source": func(t *testing.T, f *fixture) {
+			f.file("vol/a")
+			// /dev has mounts of its own (shm, pts); what is mounted in it later stays writable.
+			root := f.root(
+				sandbox.Mount{Source: "/dev", Target: "/tree", ReadOnly: true, Recursive: true},
+				sandbox.Mount{Source: "/dev", Target: "/top", ReadOnly: true},
+				sandbox.Mount{Source: f.dir("vol"), Target: "/tree/shm"},
+			)
+			out := f.sh(root, "! touch /tree/x 2>/dev/null && touch /tree/shm/b && cat /tree/shm/a; touch /top/shm/gangline-x && rm /top/shm/gangline-x && echo writable")
+			assert.Equal(t, "awritable\n", out)
+			root = f.root(sandbox.Mount{Source: "/dev", Target: "/tree", ReadOnly: true, Recursive: true})
+			assert.Equal(t, "no\n", f.sh(root, "touch /tree/shm/gangline-x 2>/dev/null || echo no"))
+		},
 		"a file over one that exists": func(t *testing.T, f *fixture) {
 			root := f.root(sandbox.Mount{Source: f.file("hosts"), Target: "/etc/hosts"})
 			assert.Equal(t, "hosts", f.sh(root, "cat /etc/hosts"))
@@ -252,40 +265,44 @@ func TestWhatCannotStart(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		recipe sandbox.Recipe
 		want   string
+		status int // 0 for 1
 	}{
 		"a program that is not on PATH": {
-			sandbox.Recipe{Argv: []string{"foo"}, Env: env}, `exec: "foo": executable file not found in $PATH`},
+			sandbox.Recipe{Argv: []string{"foo"}, Env: env}, `exec: "foo": executable file not found in $PATH`, 127},
 		"a program without PATH": {
-			sandbox.Recipe{Argv: []string{"sh"}}, `exec: "sh": executable file not found in $PATH`},
+			sandbox.Recipe{Argv: []string{"sh"}}, `exec: "sh": executable file not found in $PATH`, 127},
 		"a program's path that does not exist": {
-			sandbox.Recipe{Argv: []string{"/no/such"}, Env: env}, `exec: "/no/such": stat /no/such: no such file or directory`},
+			sandbox.Recipe{Argv: []string{"/no/such"}, Env: env}, `exec: "/no/such": stat /no/such: no such file or directory`, 127},
 		"a file that is no program": {
-			sandbox.Recipe{Argv: []string{text}, Env: env}, "permission denied"},
+			sandbox.Recipe{Argv: []string{text}, Env: env}, "permission denied", 126},
 		"a directory": {
-			sandbox.Recipe{Argv: []string{"/usr"}, Env: env}, "is a directory"},
+			sandbox.Recipe{Argv: []string{"/usr"}, Env: env}, "is a directory", 126},
 		"a working directory that is a file": {
-			sandbox.Recipe{Argv: []string{"true"}, Env: env, Dir: "/etc/passwd"}, "making the working directory: mkdir /etc/passwd: not a directory"},
+			sandbox.Recipe{Argv: []string{"true"}, Env: env, Dir: "/etc/passwd"}, "making the working directory: mkdir /etc/passwd: not a directory", 0},
+		"a working directory that must exist and does not": {
+			sandbox.Recipe{Argv: []string{"true"}, Env: env, Dir: "/no/such", DirMustExist: true}, "could not change to the working directory: chdir /no/such: no such file or directory", 0},
 		"a volume whose directory is gone": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: "/no/such", Target: "/data"}), Argv: []string{"true"}, Env: env},
-			"mounting /data: open /no/such: no such file or directory"},
+			"mounting /data: open /no/such: no such file or directory", 0},
 		"a volume at a relative path": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: f.dir("v"), Target: "data"}), Argv: []string{"true"}, Env: env},
-			`a volume cannot be mounted at "data"`},
+			`a volume cannot be mounted at "data"`, 0},
 		"a volume at /": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: f.dir("v"), Target: "/usr/.."}), Argv: []string{"true"}, Env: env},
-			`a volume cannot be mounted at "/usr/.."`},
+			`a volume cannot be mounted at "/usr/.."`, 0},
 		"a volume at a link to nowhere": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: f.dir("v"), Target: dangling}), Argv: []string{"true"}, Env: env},
-			"is a link to something that does not exist"},
+			"is a link to something that does not exist", 0},
 		"a directory over a file": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: f.dir("v"), Target: "/etc/passwd"}), Argv: []string{"true"}, Env: env},
-			"mounting /etc/passwd: binding"},
+			"mounting /etc/passwd: binding", 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, _, err := f.start(tc.recipe)
 			var startError *sandbox.StartError
 			require.ErrorAs(t, err, &startError)
 			assert.Contains(t, startError.Message, tc.want)
+			assert.Equal(t, max(tc.status, 1), startError.Status)
 		})
 	}
 }

@@ -36,7 +36,7 @@ type Starter struct {
 // not. Where the context ends before that, what was started is killed.
 func (s Starter) Start(ctx context.Context, r Recipe, files Streams) (*process.Process, error) {
 	if err := r.Check(); err != nil {
-		return nil, &StartError{err.Error()}
+		return nil, &StartError{Message: err.Error(), Status: 1}
 	}
 	recipeR, recipeW, err := os.Pipe()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s Starter) Start(ctx context.Context, r Recipe, files Streams) (*process.P
 	}
 	if len(answer) > 0 {
 		<-p.Done()
-		return nil, &StartError{string(answer)}
+		return nil, &StartError{Message: string(answer), Status: process.ExitCode(p.Status())}
 	}
 	if ctx.Err() != nil {
 		<-p.Done()

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/agent/terminal"
 )
 
 const (
@@ -131,26 +131,26 @@ func openPipes(c sshd.Command) (connection, error) {
 
 // openTerminal connects a session by a pseudoterminal.
 func openTerminal(c sshd.Command) (connection, error) {
-	master, terminal, err := pty.Open()
+	term, err := terminal.Open()
 	if err != nil {
 		return connection{}, err
 	}
-	resize := func(s sshd.Size) { _ = pty.Setsize(master, &pty.Winsize{Cols: s.Columns, Rows: s.Rows}) }
+	resize := func(s sshd.Size) { _ = term.Resize(s.Columns, s.Rows) }
 	resize(c.PTY.Size)
 	go func() {
 		if c.Stdin != nil {
-			_, _ = io.Copy(master, c.Stdin)
+			_, _ = io.Copy(term.Master, c.Stdin)
 		}
 	}()
 	return connection{
-		streams: sandbox.Streams{Stdin: terminal, Stdout: terminal, Stderr: terminal, Terminal: true},
-		started: terminal.Close,
+		streams: sandbox.Streams{Stdin: term.Program, Stdout: term.Program, Stderr: term.Program, Terminal: true},
+		started: term.Program.Close,
 		copyOutput: func(ended <-chan struct{}) {
 			// It ends with EIO when no process has the terminal any more.
-			_ = process.CopyOutput(orDiscard(c.Stdout), master, ended, quiet)
+			_ = process.CopyOutput(orDiscard(c.Stdout), term.Master, ended, quiet)
 		},
 		resize: resize,
-		close:  func() { _ = master.Close() },
+		close:  func() { _ = term.Close() },
 	}, nil
 }
 

@@ -75,3 +75,31 @@ func (c *Client) Exec(ctx context.Context, r ExecRequest) (exitStatus int, err e
 		Resize: r.Resize,
 	})
 }
+
+// AttachRequest is what kubectl attach asks for.
+type AttachRequest struct {
+	// Container is one that runs.
+	Container string
+	// Any stream may be nil. Stdin may still be read once after Attach returned.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Resize carries sizes of the terminal, if the container has one. It may be nil
+	// or closed.
+	Resize <-chan Size
+}
+
+// Attach joins the streams to a container's own process until that ends, or its
+// rules of standard input let the client go. Errors are those of Exec.
+func (c *Client) Attach(ctx context.Context, r AttachRequest) error {
+	request, err := json.Marshal(sshclient.Exec{Container: r.Container, Attach: &sshclient.Attach{Stdin: r.Stdin != nil}})
+	if err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	_, err = c.Run(ctx, sshclient.Session{
+		Request:  sshclient.RequestExec,
+		Argument: string(request),
+		Stdin:    r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+		Resize: r.Resize,
+	})
+	return err
+}

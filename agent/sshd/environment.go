@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gangline/gangline/agent/device"
+	"github.com/gangline/gangline/mpi/remoteshell"
 )
 
 // maxEnv bounds, in bytes, the variables that a session may send.
@@ -39,6 +40,9 @@ func (n *session) setEnv(key, value string) bool {
 func ofThePod(key string) bool {
 	if device.IsVariable(key) {
 		return true // the client's devices are not this pod's
+	}
+	if key == remoteshell.PatienceVariable || key == remoteshell.CarryVariable {
+		return false // they are the client's
 	}
 	for _, prefix := range []string{"LD_", "GANGLINE_"} {
 		if strings.HasPrefix(key, prefix) {

@@ -23,6 +23,9 @@ type Command struct {
 	Argv      []string
 	Line      string
 	Subsystem string
+	// Attach, if set, asks for no command: the session joins the container's own
+	// process, and ends with it.
+	Attach *sshclient.Attach
 	// Env holds NAME=value entries that the client sent.
 	Env []string
 	// PTY is nil where no terminal was asked for. With one, all output belongs

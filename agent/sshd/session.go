@@ -115,12 +115,12 @@ func (n *session) describe(request *ssh.Request) bool {
 		return slices.Contains(n.subsystems, m.Value)
 	}
 	var exec sshclient.Exec
-	if err := json.Unmarshal([]byte(m.Value), &exec); err != nil || len(exec.Argv) == 0 {
+	if err := json.Unmarshal([]byte(m.Value), &exec); err != nil || len(exec.Argv) == 0 && exec.Attach == nil {
 		n.logger.Warn("an SSH request was not understood", "request", request.Type, "error", err)
 		return false
 	}
 	n.own = true
-	n.command.Container, n.command.Argv = exec.Container, exec.Argv
+	n.command.Container, n.command.Argv, n.command.Attach = exec.Container, exec.Argv, exec.Attach
 	return true
 }
 

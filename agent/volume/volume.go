@@ -1,17 +1,7 @@
-// Package volume lays out the files of ConfigMap, Secret, projected and downward
-// API volumes as kubelet does (k8s.io/kubernetes, pkg/volume/util,
-// AtomicWriter): the files stand in a directory named by the time, ..data is a
-// link to it, and the names that the pod sees are links through ..data. So all
-// files of a volume change at once.
-//
-//	volume/ca.crt                      -> ..data/ca.crt
-//	volume/..data                      -> ..2026_03_04_05_06_07.1234
-//	volume/..2026_03_04_05_06_07.1234/ca.crt
-//
-// The package knows nothing of mounts.
 package volume
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +19,8 @@ const (
 )
 
 // Write makes the directory hold exactly the files, replacing what an earlier
-// Write put there. Paths must be relative and stay inside.
+// Write put there. Where they are there already nothing changes, so that nobody who
+// watches the directory is woken for nothing. Paths must be relative and stay inside.
 func Write(dir string, files []spool.File, now time.Time) error {
 	for _, f := range files {
 		if err := checkPath(f.Path); err != nil {
@@ -38,6 +29,9 @@ func Write(dir string, files []spool.File, now time.Time) error {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the volume's directory: %w", err)
+	}
+	if data, ok := same(dir, files); ok {
+		return tidy(dir, data, files) // an earlier Write may have failed after it had published them
 	}
 	data, err := os.MkdirTemp(dir, now.UTC().Format("..2006_01_02_15_04_05."))
 	if err != nil {
@@ -75,6 +69,46 @@ func Resolve(dir, sub string) (string, error) {
 		return "", fmt.Errorf("subPath %q leaves its volume through a link", sub)
 	}
 	return path, nil
+}
+
+// same tells whether a directory holds exactly these files, as an earlier Write
+// left them, and the name of the directory of their data.
+func same(dir string, files []spool.File) (name string, ok bool) {
+	data, err := filepath.EvalSymlinks(filepath.Join(dir, dataLink))
+	if err != nil {
+		return "", false
+	}
+	left := make(map[string]spool.File, len(files))
+	for _, f := range files {
+		left[filepath.Clean(f.Path)] = f
+	}
+	err = filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(data, path)
+		if err != nil {
+			return err
+		}
+		if f, ok := left[name]; !ok || !holds(path, f) {
+			return errDiffers
+		}
+		delete(left, name)
+		return nil
+	})
+	return filepath.Base(data), err == nil && len(left) == 0
+}
+
+var errDiffers = errors.New("the files differ")
+
+// holds tells whether a path is the file. The pod's user may have changed it.
+func holds(path string, f spool.File) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != fs.FileMode(f.Mode)&fs.ModePerm || info.Size() != int64(len(f.Data)) {
+		return false
+	}
+	data, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(data, f.Data)
 }
 
 func checkPath(path string) error {

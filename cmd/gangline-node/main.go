@@ -17,7 +17,8 @@ import (
 
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/local"
-	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/provider/slurm/cli"
+	slurmrest "github.com/gangline/gangline/provider/slurm/rest"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 )
@@ -135,7 +136,15 @@ func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (wlm
 		if os.Geteuid() == 0 {
 			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as")
 		}
-		m, err := slurm.New(slurm.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock, Log: log})
+		if c.Slurm.REST != nil {
+			r := *c.Slurm.REST
+			m, err := slurmrest.New(slurmrest.Config{
+				URL: r.URL, TokenFile: r.TokenFile, User: r.User, CAFile: r.CAFile, APIVersion: r.APIVersion,
+				Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: log,
+			})
+			return m, "Slurm", err
+		}
+		m, err := cli.New(cli.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock, Log: log, CountUsed: c.CountOthers})
 		return m, "Slurm", err
 	}
 	config := local.Config{StateDir: c.Local.StateDir, Log: log}

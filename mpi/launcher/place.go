@@ -167,10 +167,13 @@ func lay(program Program, index int, r Request, places []Place, used map[int]int
 	case total == 0 || n == 0:
 		return nil, fmt.Errorf("there is no slot for %s", program.Argv[0])
 	case n > free && r.Oversubscribe && r.PerHost == 0:
-		// As many more rounds over all slots as it takes.
-		rounds := (n - free + total - 1) / total
+		// What is too many is spread evenly, as Open MPI does.
+		more := n - free
 		for k := range places {
-			places[k].Slots = max(places[k].Slots, used[places[k].Pod.Slot]) + rounds*places[k].Slots
+			left := len(places) - k
+			share := (more + left - 1) / left
+			places[k].Slots = max(places[k].Slots, used[places[k].Pod.Slot]) + share
+			more -= share
 		}
 	case n > free:
 		return nil, fmt.Errorf("%d ranks of %s do not fit on the %d free slots of %s; ask for fewer, for pods with more slots, or give --oversubscribe", n, program.Argv[0], free, names(places))

@@ -61,8 +61,11 @@ type Run struct {
 // RankProgram is what a rank runs.
 type RankProgram struct {
 	Argv []string `json:"argv"`
-	Dir  string   `json:"dir,omitempty"`
-	Env  []string `json:"env,omitempty"`
+	// Dir is the working directory; DirGiven tells that the command line says so,
+	// and that it is not only the launcher's own.
+	Dir      string   `json:"dir,omitempty"`
+	DirGiven bool     `json:"dirGiven,omitempty"`
+	Env      []string `json:"env,omitempty"`
 }
 
 // Encode makes the text of StepVariable.

@@ -31,6 +31,7 @@ type commandLine struct {
 	verbose   bool // -v
 	logFile   string
 	timeout   time.Duration // ConnectTimeout; 0 if not given
+	port      string        // -p; "" if not given
 	setEnv    []string      // SetEnv: NAME=value
 	sendEnv   []string      // SendEnv: patterns of names
 	// unsupported is the first option that asks for what this ssh does not do
@@ -126,6 +127,8 @@ func (c *commandLine) value(letter rune, value string) error {
 		return c.configure(value)
 	case 'E':
 		c.logFile = value
+	case 'p':
+		c.port = value
 	case 'D', 'L', 'O', 'Q', 'R', 'W', 'w':
 		c.refuse("-" + string(letter))
 	}

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		},
 		"Horovod's check puts options behind the host": {
 			[]string{"-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "h", "-p", "12345", "true"},
-			commandLine{host: "h", command: "true"},
+			commandLine{host: "h", command: "true", port: "12345"},
 		},
 		"rsync": {
 			[]string{"-l", "me", "h", "rsync", "--server", "-vlogDtpre.iLsfxCIvu", ".", "dir"},
@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 		},
 		"grouped flags, attached value": {
 			[]string{"-Cqnt4p2222", "h", "ls", "-l"},
-			commandLine{host: "h", command: "ls -l", quiet: true, noStdin: true, tty: ttyAsk},
+			commandLine{host: "h", command: "ls -l", quiet: true, noStdin: true, tty: ttyAsk, port: "2222"},
 		},
 		"everything that means nothing here": {
 			[]string{"-4", "-6", "-A", "-a", "-k", "-K", "-X", "-Y", "-y", "-C", "-M", "-g", "-i", "key", "-F", "conf", "-e", "none", "-c", "aes", "-m", "mac",
@@ -152,6 +152,14 @@ func TestEnv(t *testing.T) {
 	got := c.env([]string{"A=ours", "B=b", "LC_ALL=C", "LANG=de", "SECRET=x"})
 	assert.Equal(t, []string{"A=set", "B=b", "LC_ALL=C"}, got)
 	assert.Empty(t, commandLine{}.env([]string{"A=ours"}), "nothing is sent unasked")
+	all := []string{"A=a", "B=b", "C=c", "GANGLINE_CARRY=A,B", "GANGLINE_LAUNCH_PATIENCE=5m"}
+	assert.Equal(t, []string{"A=a", "B=b", "GANGLINE_CARRY=A,B", "GANGLINE_LAUNCH_PATIENCE=5m"}, commandLine{}.env(all), "but what a launcher wants to be carried")
+}
+
+func TestPatience(t *testing.T) {
+	for entry, want := range map[string]time.Duration{"5m": 5 * time.Minute, "soon": time.Minute, "-1s": time.Minute, "": time.Minute} {
+		assert.Equal(t, want, Patience([]string{"A=b", PatienceVariable + "=" + entry}, time.Minute), entry)
+	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -1,7 +1,8 @@
 // Package remoteshell is the ssh command inside a gang's pods. mpirun, Hydra,
 // pdsh, DeepSpeed and people call it as they call OpenSSH's; it finds the host in
 // the gang's table of names, so that pods which share an HPC node are told apart,
-// and opens it with the gang's key.
+// and opens it with the gang's key. "localhost" is the pod that it is called in,
+// unless a port is given.
 //
 // It reads files that the agent wrote (WriteFiles) and nothing of the user's: no
 // ~/.ssh, no known_hosts, no agent. It serves the hosts of the gang alone; for any

@@ -97,6 +97,15 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestEverydayNamesMeanTheOwnPod(t *testing.T) {
+	peers := Peers{Own: "b", Hosts: []Peer{{Names: []string{"a"}, Port: 1}, {Names: []string{"b"}, Port: 2}}}
+	for _, host := range []string{"localhost", "LOCALHOST", "127.0.0.1", "::1"} {
+		got, ok := peers.find(host)
+		assert.True(t, ok, host)
+		assert.Equal(t, 2, got.Port, host)
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	peers := Peers{Hosts: []Peer{
 		{Names: []string{"a", "a.pi"}, Address: "10.0.0.1"},

@@ -51,7 +51,8 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		fmt.Fprintln(stderr, "ssh:", err)
 		return exitFailure
 	}
-	if _, ok := peers.find(c.host); !ok {
+	if _, ok := peers.find(c.host); !ok || isLocal(c.host) && c.port != "" {
+		// A port at localhost is not the pod's service, but a tunnel perhaps.
 		err := stepAside(args, env("PATH"))
 		fmt.Fprintln(stderr, "ssh:", unknown(c.host, env(Variable), peers, err))
 		return exitFailure

@@ -116,12 +116,13 @@ func words(s string) ([]string, error) {
 }
 
 // env is the environment to send: what SetEnv gives, and what SendEnv's patterns
-// choose of ours.
+// choose of ours; and what is sent unasked.
 func (c commandLine) env(environ []string) []string {
 	out := append([]string(nil), c.setEnv...)
+	patterns := append(carried(environ), c.sendEnv...)
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		for _, pattern := range c.sendEnv {
+		for _, pattern := range patterns {
 			if ok, err := path.Match(pattern, name); ok && err == nil {
 				out = append(out, entry)
 				break
@@ -129,4 +130,27 @@ func (c commandLine) env(environ []string) []string {
 		}
 	}
 	return out
+}
+
+// carried are the names of the variables that are sent unasked.
+func carried(environ []string) []string {
+	names := []string{PatienceVariable}
+	for _, entry := range environ {
+		if list, ok := strings.CutPrefix(entry, CarryVariable+"="); ok {
+			names = append(append(names, CarryVariable), strings.Split(list, ",")...)
+		}
+	}
+	return names
+}
+
+// Patience is what an environment says of it, or else the default.
+func Patience(environ []string, otherwise time.Duration) time.Duration {
+	for _, entry := range environ {
+		if text, ok := strings.CutPrefix(entry, PatienceVariable+"="); ok {
+			if d, err := time.ParseDuration(text); err == nil && d > 0 {
+				otherwise = d
+			}
+		}
+	}
+	return otherwise
 }

@@ -15,6 +15,15 @@ import (
 // along to the other pods.
 const Variable = "GANGLINE_DIR"
 
+// PatienceVariable says how long a pod that is still to come is waited for, as a Go
+// duration.
+const PatienceVariable = "GANGLINE_LAUNCH_PATIENCE"
+
+// CarryVariable lists variables, with commas between their names, that the remote
+// shell sends along unasked: a launcher's, for all daemons that it starts, and for
+// those that they start.
+const CarryVariable = "GANGLINE_CARRY"
+
 // ConfigFile is an ssh_config for OpenSSH's own programs in that directory.
 const ConfigFile = "ssh_config"
 
@@ -32,6 +41,8 @@ type Peers struct {
 	// line).
 	HostKey string `json:"hostKey"`
 	Hosts   []Peer `json:"hosts"`
+	// Own is a name of the pod that the table is for, "" for none.
+	Own string `json:"own,omitempty"`
 }
 
 // Peer is one pod's SSH service.
@@ -138,6 +149,9 @@ func readPeers(dir string) (Peers, error) {
 // no other host.
 func (p Peers) find(host string) (Peer, bool) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if isLocal(host) {
+		host = p.Own
+	}
 	if host == "" {
 		return Peer{}, false
 	}
@@ -156,6 +170,12 @@ func (p Peers) find(host string) (Peer, bool) {
 		return there[0], true
 	}
 	return Peer{}, false
+}
+
+// isLocal tells the everyday names of the machine that one is on: in a pod they mean
+// the pod, and not its HPC node, which others share.
+func isLocal(host string) bool {
+	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
 // Addresses returns the address of a host by any of its names, or an address that

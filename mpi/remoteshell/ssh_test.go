@@ -70,6 +70,16 @@ func TestWhatItDoesNotDoItselfTheRealSSHDoes(t *testing.T) {
 	assert.Equal(t, result{255, "", "ssh: -N is not supported between the hosts of a gang where no other ssh is on PATH\n"}, got)
 }
 
+func TestLocalhostIsTheOwnPodUnlessAPortIsGiven(t *testing.T) {
+	g := newGang(t, "pi-0", "pi-1")
+	g.peers.Own = "pi-1"
+	g.write(t)
+	assert.Equal(t, result{0, "pi-1\n", ""}, g.run(t, "", "localhost", "echo $POD"))
+	got := g.run(t, "", "-p", "1", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "localhost", "echo $POD")
+	assert.Equal(t, 255, got.status, "the real ssh finds nobody there")
+	assert.Empty(t, got.stdout)
+}
+
 func TestVersionMentionsOpenSSH(t *testing.T) {
 	got := newGang(t).run(t, "", "-V")
 	assert.Equal(t, 0, got.status)

@@ -58,4 +58,13 @@ const (
 type Exec struct {
 	Container string   `json:"container"`
 	Argv      []string `json:"argv"`
+	// Attach, if set, joins the session to the container's own process; there is
+	// no Argv then.
+	Attach *Attach `json:"attach,omitempty"`
+}
+
+// Attach is how a session joins a process that runs already.
+type Attach struct {
+	// Stdin tells that the session's input is meant for the process.
+	Stdin bool `json:"stdin,omitempty"`
 }

@@ -1,8 +1,8 @@
 // Package kubelet serves the node's own API, the one that kube-apiserver calls
-// for kubectl logs, exec and port-forward: authenticated by client certificate
+// for kubectl logs, exec, attach and port-forward: authenticated by client certificate
 // or token, authorised by the API server (SubjectAccessReview), as kubelet's
 // own (https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/).
 //
 // Logs are read from the spool, so that they are there after the allocation is
-// gone. Exec and port-forward go through the slot's SSH service.
+// gone. The others go through the slot's SSH service.
 package kubelet

@@ -5,16 +5,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
-	"github.com/virtual-kubelet/virtual-kubelet/node/nodeutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/gangline/gangline/mpi/sshclient"
 	"github.com/gangline/gangline/provider/spool"
@@ -33,8 +34,9 @@ type Pods interface {
 	// Pod returns a pod of this node, or an error that is NotFound in
 	// Kubernetes' sense.
 	Pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error)
-	// List returns all pods of this node.
+	// List returns all pods of this node, Running those of which something runs.
 	List(ctx context.Context) ([]*corev1.Pod, error)
+	Running(ctx context.Context) ([]*corev1.Pod, error)
 	// Place tells where a pod runs or ran. It reports false for one that
 	// never got so far.
 	Place(pod types.UID) (Place, bool)
@@ -50,72 +52,94 @@ type Place struct {
 
 // Config is how the API is served.
 type Config struct {
-	Address      string
-	Port         int32
-	NodeName     string
-	CertFile     string
-	KeyFile      string
+	Address  string
+	Port     int32
+	NodeName string
+	// CertFile and KeyFile hold the serving certificate; or else it is asked of
+	// the API server and kept in CertDir.
+	CertFile, KeyFile string
+	CertDir           string
+	// ClientCAFile holds the CA of the API server's client certificate.
 	ClientCAFile string
+	// Reviews asks the API server about callers. It should have a rate of its
+	// own: anybody who reaches the port can make it ask.
+	Reviews kubernetes.Interface
+	// Recorder tells of requested certificates.
+	Recorder record.EventRecorder
+	// Usages tells what the pods use.
+	Usages Usages
 }
 
 // Server is the node's API.
 type Server struct {
-	config  Config
-	handler http.Handler
+	config       Config
+	handler      http.Handler
+	certificates certificates
+	log          logr.Logger
 }
 
 // New makes the server. The files of the configuration are read here.
 func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pods) (*Server, error) {
-	ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", c.ClientCAFile)
+	who, err := newAccess(ctx, c.NodeName, c.ClientCAFile, c.Reviews)
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA of the API server's client certificate: %w", err)
+		return nil, err
 	}
-	go ca.Run(ctx, 1)
-	auth, err := nodeutil.WebhookAuth(clientset, c.NodeName, func(w *nodeutil.WebhookAuthConfig) error {
-		w.AuthnConfig.ClientCertificateCAContentProvider = ca
-		return nil
-	})
+	certificates, err := newCertificates(ctx, c, clientset)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the node API's authentication: %w", err)
+		return nil, err
 	}
 	streams := &streams{pods: pods}
-	rest := api.PodHandler(api.PodHandlerConfig{
-		RunInContainer:        streams.exec,
-		AttachToContainer:     streams.attach,
-		PortForward:           streams.portForward,
-		GetPods:               pods.List,
-		GetPodsFromKubernetes: pods.List,
-		StreamIdleTimeout:     streamIdleTimeout,
-		// Creation and idle timeouts are swapped by the library for
-		// port-forward alone; both are generous enough either way.
-		StreamCreationTimeout: streamCreationTimeout,
-	}, true)
-	mux := http.NewServeMux()
-	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", &logs{pods: pods})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
-	mux.Handle("/", rest)
-	return &Server{config: c, handler: nodeutil.WithAuth(auth, mux)}, nil
+	stats := newStats(c.NodeName, c.Usages)
+	table := routes(handlers{
+		healthz:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
+		pods:        api.HandleRunningPods(pods.List),
+		runningPods: api.HandleRunningPods(pods.Running),
+		logs:        &logs{pods: pods},
+		summary:     http.HandlerFunc(stats.ServeSummary),
+		resource:    http.HandlerFunc(stats.ServeResource),
+		exec:        failing(streams.exec),
+		attach:      failing(streams.attach),
+		portForward: failing(streams.portForward),
+	})
+	return &Server{
+		config: c, handler: mux(table, who), certificates: certificates,
+		log: logr.FromContextOrDiscard(ctx),
+	}, nil
 }
+
+// The limits of a connection: kubelet's own for idle ones, and Go's for headers,
+// which hold tokens.
+const (
+	readHeaderTimeout = 30 * time.Second
+	idleTimeout       = 90 * time.Second
+	maxHeaderBytes    = http.DefaultMaxHeaderBytes
+)
 
 // Run serves until the context ends.
 func (s *Server) Run(ctx context.Context) error {
-	cert, err := tls.LoadX509KeyPair(s.config.CertFile, s.config.KeyFile)
-	if err != nil {
-		return fmt.Errorf("reading the node API's certificate: %w", err)
-	}
 	address := net.JoinHostPort(s.config.Address, fmt.Sprint(s.config.Port))
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("serving the node API: %w", err)
 	}
+	return s.serve(ctx, listener)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	go s.certificates.run(ctx)
 	server := &http.Server{
 		Handler:           s.handler,
-		ReadHeaderTimeout: 30 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: readHeaderTimeout, // the handshake's too
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// Whoever knocks can cause these; they are no news.
+		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(s.log), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		TLSConfig: &tls.Config{
-			MinVersion:   tls.VersionTLS12,
-			Certificates: []tls.Certificate{cert},
-			ClientAuth:   tls.RequestClientCert,
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: serve(s.certificates),
+			// Tokens do as well: who shows no certificate is asked for none.
+			ClientAuth: tls.RequestClientCert,
 		},
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -127,7 +151,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	defer stop()
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the node API on %s: %w", address, err)
+		return fmt.Errorf("serving the node API on %s: %w", listener.Addr(), err)
 	}
 	return nil
 }

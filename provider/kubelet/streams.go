@@ -5,45 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
+	"net/http"
+	"sync"
 
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
-	"k8s.io/apimachinery/pkg/types"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/gangline/gangline/agent/sshd"
-	"github.com/gangline/gangline/provider/spool"
 )
 
-// streams carries exec and port-forward to a pod's SSH service.
+// streams carries exec, attach and port-forward to a pod's SSH service. What can be
+// known to fail fails before the connection becomes a stream, so that the client
+// gets an HTTP status and kubelet's words.
 type streams struct {
 	pods Pods
 }
 
-// exec runs a command in a container. A command that ends with a status other
-// than 0 is a CodeExitError, which must not be wrapped: the library looks at
-// its type.
-func (s *streams) exec(ctx context.Context, namespace, pod, container string, argv []string, io api.AttachIO) error {
-	client, err := s.dial(ctx, namespace, pod)
+// exec runs a command in a container that runs.
+func (s *streams) exec(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.target(r)
+	if err != nil {
+		return err
+	}
+	container := r.PathValue("container")
+	if !t.runs(container) {
+		return failed("container not found (%q)", container)
+	}
+	client, err := t.dial(r.Context())
 	if err != nil {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // the command's own end is what counts
-	request := sshd.ExecRequest{Container: container, Argv: argv, Stdin: io.Stdin()}
-	// A nil interface must stay nil: a typed nil would look like a stream.
-	if w := io.Stdout(); w != nil {
-		request.Stdout = w
-	}
-	if w := io.Stderr(); w != nil {
-		request.Stderr = w
-	}
-	if io.TTY() {
-		request.PTY, request.Resize = &sshd.PTY{Term: "xterm"}, sizes(ctx, io.Resize())
+	serve := api.HandleContainerExec(func(ctx context.Context, _, _, _ string, argv []string, to api.AttachIO) error {
+		return runIn(ctx, client, container, argv, to)
+	}, api.WithExecStreamIdleTimeout(streamIdleTimeout), api.WithExecStreamCreationTimeout(streamCreationTimeout))
+	serve(w, r)
+	return nil
+}
+
+// runIn runs a command. One that ends with a status other than 0 is a
+// CodeExitError, which must not be wrapped: the library looks at its type.
+func runIn(ctx context.Context, client *sshd.Client, container string, argv []string, to api.AttachIO) error {
+	request := sshd.ExecRequest{Container: container, Argv: argv, Stdin: to.Stdin()}
+	request.Stdout, request.Stderr = writer(to.Stdout()), writer(to.Stderr())
+	if to.TTY() {
+		request.PTY, request.Resize = &sshd.PTY{Term: "xterm"}, sizes(ctx, to.Resize())
 	}
 	status, err := client.Exec(ctx, request)
 	if err != nil {
-		return fmt.Errorf("running the command in container %s of pod %s/%s: %w", container, namespace, pod, err)
+		return fmt.Errorf("failed to exec in container: %w", err)
 	}
 	if status != 0 {
 		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", status), Code: status}
@@ -51,18 +61,105 @@ func (s *streams) exec(ctx context.Context, namespace, pod, container string, ar
 	return nil
 }
 
+// attach joins a client to a container's own process.
+func (s *streams) attach(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.target(r)
+	if err != nil {
+		return err
+	}
+	container := r.PathValue("container")
+	if !t.runs(container) {
+		return failed("container %s not found in pod %s", container, t.fullName())
+	}
+	client, err := t.dial(r.Context())
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // the process's own end is what counts
+	serve := api.HandleContainerAttach(func(ctx context.Context, _, _, _ string, to api.AttachIO) error {
+		return client.Attach(ctx, sshd.AttachRequest{
+			Container: container, Stdin: to.Stdin(),
+			Stdout: writer(to.Stdout()), Stderr: writer(to.Stderr()),
+			Resize: sizes(ctx, to.Resize()),
+		})
+	}, api.WithExecStreamIdleTimeout(streamIdleTimeout), api.WithExecStreamCreationTimeout(streamCreationTimeout))
+	serve(w, r)
+	return nil
+}
+
+// portForward joins streams to ports of the pod, as many as the client opens.
+func (s *streams) portForward(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.target(r)
+	if err != nil {
+		return err
+	}
+	if t.observed == nil {
+		return failed("pod not found (%q)", t.fullName())
+	}
+	client, err := t.dial(r.Context())
+	if err != nil {
+		return err
+	}
+	// When the client goes the handler returns, and with the connection end the
+	// ports that are still open.
+	defer client.Close() //nolint:errcheck // the streams' end is what counts
+	serve := api.HandlePortForward(func(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+		return forward(r.Context(), client, port, stream)
+	}, api.WithPortForwardStreamIdleTimeout(streamIdleTimeout), api.WithPortForwardCreationTimeout(streamCreationTimeout))
+	serve(w, r)
+	return nil
+}
+
+// forward joins one stream to a port. The end of either direction is passed on by
+// itself: a client may have said all and still wait for the answer.
+func forward(ctx context.Context, client *sshd.Client, port int32, stream io.ReadWriteCloser) error {
+	remote, err := client.Forward(ctx, int(port))
+	if err != nil {
+		return err
+	}
+	defer remote.Close() //nolint:errcheck // both directions have ended
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(remote, stream)
+		if half, ok := remote.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	})
+	both.Go(func() {
+		_, _ = io.Copy(stream, remote)
+		_ = stream.Close() // of our direction alone, see httpstream.Stream
+	})
+	both.Wait()
+	return nil
+}
+
+// writer is a stream that may be missing: a nil one must not become a value that
+// looks like a stream.
+func writer(w io.WriteCloser) io.Writer {
+	if w == nil {
+		return nil
+	}
+	return w
+}
+
+// sizes passes the terminal's sizes on until the context ends. No size at all is
+// left out: clients may say so once, and the library says so again and again once
+// the client has closed its stream of sizes, so the second one in a row ends it.
 func sizes(ctx context.Context, from <-chan api.TermSize) <-chan sshd.Size {
 	to := make(chan sshd.Size)
 	go func() {
 		defer close(to)
-		for {
+		nothing := 0
+		for nothing < 2 {
 			select {
 			case <-ctx.Done():
 				return
 			case size, ok := <-from:
-				if !ok {
-					return
+				if !ok || size == (api.TermSize{}) {
+					nothing++
+					continue
 				}
+				nothing = 0
 				select {
 				case to <- sshd.Size{Columns: size.Width, Rows: size.Height}:
 				case <-ctx.Done():
@@ -74,61 +171,23 @@ func sizes(ctx context.Context, from <-chan api.TermSize) <-chan sshd.Size {
 	return to
 }
 
-// attach is refused: a container's standard input is not kept open, and its
-// output is what kubectl logs -f shows.
-func (s *streams) attach(_ context.Context, namespace, pod, _ string, _ api.AttachIO) error {
-	return fmt.Errorf("kubectl attach is not supported on this node: use kubectl logs -f -n %s %s for the output, or kubectl exec for a shell", namespace, pod)
-}
+// failing is a handler that may return an error before it has answered.
+type failing func(http.ResponseWriter, *http.Request) error
 
-// portForward joins a stream to a port of the pod.
-func (s *streams) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	client, err := s.dial(ctx, namespace, pod)
-	if err != nil {
-		return err
+// ServeHTTP answers an error as kubelet does: in plain text.
+func (f failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := f(w, r)
+	if err == nil {
+		return
 	}
-	defer client.Close() //nolint:errcheck // the streams' end is what counts
-	remote, err := client.Forward(ctx, int(port))
-	if err != nil {
-		return fmt.Errorf("reaching port %d of pod %s/%s: %w", port, namespace, pod, err)
-	}
-	go func() {
-		// The client may have said all and still wait for the answer.
-		_, _ = io.Copy(remote, stream)
-		if half, ok := remote.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	_, err = io.Copy(stream, remote)
-	return errors.Join(ignoreClosed(err), ignoreClosed(remote.Close()))
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// dial connects to the SSH service of the slot that the pod is in.
-func (s *streams) dial(ctx context.Context, namespace, name string) (*sshd.Client, error) {
-	pod, err := s.pods.Pod(ctx, types.NamespacedName{Namespace: namespace, Name: name})
-	if err != nil {
-		return nil, err
-	}
-	place, ok := s.pods.Place(pod.UID)
+	failure, ok := errors.AsType[*httpError](err)
 	if !ok {
-		return nil, fmt.Errorf("pod %s/%s has not started: %s", namespace, name, pod.Status.Message)
+		failure = &httpError{http.StatusInternalServerError, err.Error()}
 	}
-	var status spool.Status
-	if ok, err := spool.Read(place.Dir.Status(place.Slot), &status); err != nil {
-		return nil, err
-	} else if !ok || status.Pod == nil || status.Pod.UID != string(pod.UID) || status.Pod.Done {
-		return nil, fmt.Errorf("pod %s/%s does not run", namespace, name)
-	}
-	address := net.JoinHostPort(status.Agent.Address, strconv.Itoa(status.Agent.SSHPort))
-	client, err := sshd.Dial(ctx, address, place.Credentials)
-	if err != nil {
-		return nil, fmt.Errorf("reaching pod %s/%s on %s: %w", namespace, name, status.Agent.Node, err)
-	}
-	return client, nil
+	http.Error(w, failure.message, failure.code)
+}
+
+// failed is what kubelet answers to a request that it understands and cannot fulfil.
+func failed(format string, args ...any) error {
+	return &httpError{http.StatusInternalServerError, fmt.Sprintf(format, args...)}
 }

@@ -88,6 +88,9 @@ func (j *job) listed(waiting string) wlm.Job {
 		w.State = strings.ToUpper(string(j.Outcome))
 	default:
 		w.State = stateRunning
+		if j.Request.TimeLimit > 0 && j.Request.TimeLimit < translate.NoTimeLimit {
+			w.LimitEnd = j.Started.Add(j.Request.TimeLimit)
+		}
 	}
 	return w
 }

@@ -65,8 +65,9 @@ func New(cfg Config) (*Manager, error) {
 func (m *Manager) Close() error { return m.store.close() }
 
 // Submit implements wlm.Manager. A request that this cluster could not hold even
-// if it were empty is refused. Account and QOS mean nothing here, as in a Slurm
-// without accounting.
+// if it were empty is refused, and so is what it has nothing for. Account, QOS, niceness
+// and the workload characterization key mean nothing here, as in a Slurm without
+// accounting or in which nobody else waits.
 func (m *Manager) Submit(_ context.Context, r translate.Request) (string, error) {
 	if reason := m.refusal(r); reason != "" {
 		return "", &wlm.RejectedError{Message: reason}
@@ -92,9 +93,21 @@ func (m *Manager) refusal(r translate.Request) string {
 		if g.Tasks < 1 || g.CPUs < 1 || g.MemoryMiB < 0 || g.GPUs < 0 {
 			return fmt.Sprintf("a group of %d tasks of %d CPUs, %d MiB and %d GPUs makes no sense", g.Tasks, g.CPUs, g.MemoryMiB, g.GPUs)
 		}
+		if g.Gres != "" {
+			return fmt.Sprintf("there is no %q; the local workload manager has only GPUs of no type", g.Gres)
+		}
 		tasks += g.Tasks
 	}
+	for _, wish := range []struct{ what, value string }{
+		{"licenses", r.Licenses}, {"dependency", r.Dependency}, {"number of switches", r.Switches.String()}, {"number of nodes", r.NodeRange()},
+	} {
+		if wish.value != "" {
+			return fmt.Sprintf("the %s %q cannot be asked of the local workload manager; do without", wish.what, wish.value)
+		}
+	}
 	switch {
+	case len(r.Flags) > 0:
+		return fmt.Sprintf("%s cannot be asked of the local workload manager; do without", r.Flags[0])
 	case r.Partition != "" && r.Partition != m.cfg.Partition:
 		return fmt.Sprintf("there is no partition %q; the only one is %q", r.Partition, m.cfg.Partition)
 	case r.Constraint != "":

@@ -1,12 +1,9 @@
-// Package slurm makes Slurm a wlm.Manager by its command line tools: sbatch,
-// squeue, scancel and sinfo, as described in their manuals of Slurm 22.05 and
-// later.
+// Package slurm holds what is known of Slurm whichever way it is reached: what each
+// of its states and reasons means for a gang, which nodes can be used, how the
+// components of a heterogeneous job are one job, and which of its errors are a
+// verdict on a job. Its two back ends are the packages below it: cli for Slurm's
+// command line tools, rest for slurmrestd.
 //
-// The tools run as children with an environment of their own. Their exit status
-// and their machine-readable output are all that is judged; what sites print on
-// stderr beside them is not. A tool that fails teaches nothing: there is no way
-// from a failed query to an empty list.
-//
-// The package holds no state and decides nothing: which jobs are a gang's, and
-// whether to submit again, is the caller's to know.
+// It is all tables and pure functions. It speaks to nobody, and decides nothing:
+// which jobs are a gang's, and whether to submit again, is the caller's to know.
 package slurm

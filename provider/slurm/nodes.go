@@ -1,69 +1,32 @@
 package slurm
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-
-	"github.com/gangline/gangline/provider/wlm"
 )
 
-// sinfoFormat gives a line per node and partition: the partition with its mark
-// of the default one, the partition's state, node, CPUs, MiB, the node's state,
-// generic resources. Source: sinfo(1), --format.
-const sinfoFormat = "%P" + fieldSeparator + "%a" + fieldSeparator + "%N" + fieldSeparator + "%c" + fieldSeparator + "%m" +
-	fieldSeparator + "%T" + fieldSeparator + "%G"
-
-// parseInventory reads sinfo's output; partitions and nodes keep its order.
-func parseInventory(out string) (wlm.Inventory, error) {
-	var inv wlm.Inventory
-	for line := range strings.Lines(out) {
-		const fields = 7
-		f := strings.Split(strings.TrimSuffix(line, "\n"), fieldSeparator)
-		if len(f) != fields {
-			return wlm.Inventory{}, fmt.Errorf("reading sinfo's list: %q has %d fields, not %d", line, len(f), fields)
+// NodeUsable tells whether a node with these words for its state can be had, if not at
+// once. They are sinfo's long form without suffix, or slurmrestd's list of the state
+// and its flags, in upper or lower case. A word that is not known is one that passes.
+// Source: sinfo(1), NODE STATE CODES, and slurmrestd's OpenAPI documents, NODE_STATES.
+func NodeUsable(words ...string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool {
+		switch strings.ToLower(word) {
+		case "down", "drained", "draining", "drain", "fail", "failing", "error", "future", "inval", "maint", "unknown",
+			"no_respond", "perfctrs",
+			// The same as slurmrestd calls them.
+			"invalid", "invalid_reg", "maintenance", "not_responding", "dynamic_future", "power_drain", "blocked", "external":
+			return true
+		default:
+			return false
 		}
-		if f[2] == "" { // a partition without nodes
-			continue
-		}
-		node, err := parseNode(f[2], f[3], f[4], f[5], f[6])
-		if err != nil {
-			return wlm.Inventory{}, fmt.Errorf("reading sinfo's list: %w", err)
-		}
-		node.Usable = node.Usable && f[1] == "up"
-		name, isDefault := strings.CutSuffix(f[0], "*")
-		i := slices.IndexFunc(inv.Partitions, func(p wlm.Partition) bool { return p.Name == name })
-		if i < 0 {
-			i = len(inv.Partitions)
-			inv.Partitions = append(inv.Partitions, wlm.Partition{Name: name, Default: isDefault})
-		}
-		inv.Partitions[i].Nodes = append(inv.Partitions[i].Nodes, node)
-	}
-	return inv, nil
+	})
 }
 
-func parseNode(name, cpus, memory, state, gres string) (wlm.Node, error) {
-	n := wlm.Node{Name: name, State: state, GPUs: gpus(gres)}
-	var err error
-	if n.CPUs, err = strconv.Atoi(cpus); err != nil {
-		return wlm.Node{}, fmt.Errorf("node %s: %q is no number of CPUs", name, cpus)
-	}
-	if n.MemoryMiB, err = strconv.ParseInt(memory, 10, 64); err != nil {
-		return wlm.Node{}, fmt.Errorf("node %s: %q is no number of MiB", name, memory)
-	}
-	word := strings.TrimRightFunc(state, func(r rune) bool { return !unicode.IsLetter(r) })
-	n.Usable = nodeUsable(word)
-	for _, suffix := range state[len(word):] {
-		n.Usable = n.Usable && suffixUsable(suffix)
-	}
-	return n, nil
-}
-
-// gpus counts the GPUs in a node's generic resources, such as
+// GPUs counts the GPUs in a node's generic resources, such as
 // "gpu:h100:8(S:0-1),nic:2": of all types, wherever they sit.
-func gpus(gres string) int {
+func GPUs(gres string) int {
 	total, depth := 0, 0
 	entries := strings.FieldsFunc(gres, func(r rune) bool {
 		switch r { // commas in brackets separate sockets, not resources
@@ -87,4 +50,13 @@ func gpus(gres string) int {
 		total += count
 	}
 	return total
+}
+
+// Features are the features in Slurm's list of them: separated by commas, "(null)" for
+// none.
+func Features(list string) []string {
+	if list == "(null)" || list == "" {
+		return nil
+	}
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }

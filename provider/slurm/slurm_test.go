@@ -1,19 +1,16 @@
 package slurm_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gangline/gangline/provider/slurm"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
@@ -40,13 +37,22 @@ while ! test -e end; do sleep 0.1; done
 // cluster is one real Slurm with a manager, as both stand in the tests.
 type cluster struct {
 	dev *devslurm.Cluster
-	*slurm.Manager
+	wlm.Manager
 	spool string
+	// user is whose jobs the manager sees.
+	user     string
+	uid, gid int
+	// down matches the manager's words when slurmctld is.
+	down string
+	// vague are what it says where another one has Slurm's details.
+	vague map[string]string
 }
 
 func (c *cluster) request(t *testing.T, name string, groups ...translate.TaskGroup) translate.Request {
-	dir := filepath.Join(c.spool, "gangs", name)
-	require.NoError(t, os.MkdirAll(dir, 0o700))
+	dir := filepath.Join(c.spool, "gangs", c.user, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chown(dir, c.uid, c.gid))
 	return translate.Request{
 		Name: name, Comment: "JobSet default/" + name, Groups: groups,
 		Agent: filepath.Join(c.spool, "agent"), Dir: dir,
@@ -97,24 +103,55 @@ func read(t *testing.T, r translate.Request, name string) string {
 
 func TestWithARealSlurm(t *testing.T) {
 	t.Setenv("GANGLINE_TEST_SECRET", "of the provider") // must not reach a job
-	dev := devslurm.ForTest(t, devslurm.Config{NodePrefix: "hpc"})
-	shared := dev.SharedDir()
-	require.NoError(t, os.WriteFile(filepath.Join(shared, "agent"), []byte(agent), 0o755))
+	dev := devslurm.ForTest(t, devslurm.Config{NodePrefix: "hpc", REST: true})
+	require.NoError(t, os.WriteFile(filepath.Join(dev.SharedDir(), "agent"), []byte(agent), 0o755))
 	lockPath := filepath.Join(t.TempDir(), "lock")
 	lock, err := spool.Lock(t.Context(), lockPath, nil)
 	require.NoError(t, err)
-	manager, err := slurm.New(slurm.Config{Conf: dev.SlurmConf(), LockFile: lock})
-	require.NoError(t, err)
-	c := &cluster{dev: dev, Manager: manager, spool: shared}
+	backEnds := []struct {
+		name    string
+		cluster *cluster
+	}{{"cli", overCLI(t, dev, lock)}, {"rest", overREST(t, dev, "unix:"+dev.RESTSocket())}}
 
-	t.Run("name and inventory", c.testInventory)
-	t.Run("a gang of equal tasks", c.testEqualTasks)
-	t.Run("a gang of unequal tasks", c.testUnequalTasks)
-	t.Run("whole nodes", c.testExclusive)
-	t.Run("a job that fails", c.testFailure)
-	t.Run("a job that is cancelled while it waits", c.testCancelQueued)
-	t.Run("refused submissions", c.testRefused)
-	t.Run("no controller", func(t *testing.T) { c.testNoController(t, lock, lockPath) })
+	for _, b := range backEnds {
+		c := b.cluster
+		t.Run(b.name, func(t *testing.T) {
+			t.Run("name and inventory", c.testInventory)
+			t.Run("a gang of equal tasks", c.testEqualTasks)
+			t.Run("a gang of unequal tasks", c.testUnequalTasks)
+			t.Run("whole nodes", c.testExclusive)
+			t.Run("all that can be wished for", c.testWishes)
+			t.Run("a job that fails", c.testFailure)
+			t.Run("a job that is cancelled while it waits", c.testCancelQueued)
+			t.Run("a job that is held", c.testHeld)
+			t.Run("refused submissions", c.testRefused)
+		})
+	}
+	t.Run("slurmrestd over TCP, and another version of its API", func(t *testing.T) { testOtherWays(t, dev) })
+	t.Run("no slurmrestd", func(t *testing.T) { testNoREST(t, dev, backEnds[1].cluster) })
+
+	// Without a controller, both at a time: each question takes as long as Slurm tries.
+	var survivors []func(t *testing.T)
+	for _, b := range backEnds {
+		survivors = append(survivors, b.cluster.survivor(t))
+	}
+	require.NoError(t, dev.StopController(t.Context()))
+	t.Run("no controller", func(t *testing.T) {
+		for _, b := range backEnds {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				b.cluster.testNoController(t)
+			})
+		}
+		t.Run("a provider that dies while sbatch waits", func(t *testing.T) {
+			t.Parallel()
+			backEnds[0].cluster.testLockOutlives(t, lock, lockPath)
+		})
+	})
+	require.NoError(t, dev.StartController(t.Context()))
+	for _, survives := range survivors {
+		survives(t)
+	}
 }
 
 func (c *cluster) testInventory(t *testing.T) {
@@ -132,7 +169,7 @@ func (c *cluster) testInventory(t *testing.T) {
 		for _, n := range p.Nodes {
 			assert.Equal(t, wlm.Node{
 				Name: n.Name, CPUs: devslurm.DefaultCPUs, MemoryMiB: devslurm.DefaultMemoryMB, GPUs: devslurm.DefaultGPUs,
-				State: "idle", Usable: true,
+				Gres: "gpu:h100:8", State: "idle", Usable: true,
 			}, n)
 		}
 	}
@@ -162,7 +199,7 @@ func (c *cluster) testEqualTasks(t *testing.T) {
 
 	job := c.waitFor(t, id, wlm.PhaseRunning)
 	assert.Equal(t, "equal", job.Name)
-	assert.Equal(t, "root", job.User)
+	assert.Equal(t, c.user, job.User)
 	assert.Equal(t, "RUNNING", job.State)
 	assert.NotEmpty(t, job.Nodes)
 	assert.WithinDuration(t, time.Now(), job.Started, time.Minute)
@@ -227,6 +264,21 @@ func (c *cluster) testExclusive(t *testing.T) {
 	assert.Equal(t, wlm.OutcomeCompleted, c.end(t, r, id).Outcome)
 }
 
+func (c *cluster) testWishes(t *testing.T) {
+	r := c.request(t, "wishes", tasks(2, 1, 64, 1))
+	r.Partition, r.Nice, r.MinNodes, r.MaxNodes, r.WCKey = "low", 7, 2, 2, "key" // the key is not tracked here
+	r.Groups[0].Gres = translate.Gres("").Plus("gpu:h100", 1)
+	id, err := c.Submit(t.Context(), r)
+	require.NoError(t, err)
+	read(t, r, "ready")
+	shown, err := c.dev.Run(t.Context(), "scontrol", "show", "job", id)
+	require.NoError(t, err)
+	for _, want := range []string{"Nice=7", "Partition=low", "NumNodes=2 ", "TresPerTask=gres:gpu:h100:1"} {
+		assert.Contains(t, shown, want)
+	}
+	assert.Equal(t, wlm.OutcomeCompleted, c.end(t, r, id).Outcome)
+}
+
 func (c *cluster) testFailure(t *testing.T) {
 	r := c.request(t, "failure", tasks(1, 1, 0, 0))
 	require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "exit-code"), []byte("3"), 0o600))
@@ -271,72 +323,42 @@ func (c *cluster) testRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := c.request(t, "refused", tasks(1, 1, 0, 0))
+			r := c.request(t, "refused-"+strings.ReplaceAll(name, " ", "-"), tasks(1, 1, 0, 0))
 			tt.change(&r)
 			_, err := c.Submit(t.Context(), r)
 			var rejected *wlm.RejectedError
 			require.ErrorAs(t, err, &rejected)
-			assert.Contains(t, rejected.Message, tt.want)
+			want := tt.want
+			if vague := c.vague[want]; vague != "" {
+				want = vague
+			}
+			assert.Contains(t, rejected.Message, want)
 			assert.NotContains(t, rejected.Message, "sbatch: ")
 		})
 	}
 	jobs, err := c.List(t.Context())
 	require.NoError(t, err)
 	for _, j := range jobs {
-		if j.Name == "refused" { // the record that Slurm keeps of some of them
+		if strings.HasPrefix(j.Name, "refused") { // the record that Slurm keeps of some of them
 			assert.Equal(t, wlm.PhaseEnded, j.Phase)
 		}
 	}
 }
 
-// testNoController comes last: it takes the lock's file away from the manager.
-func (c *cluster) testNoController(t *testing.T, lock *os.File, lockPath string) {
-	r := c.request(t, "survivor", tasks(1, 1, 0, 0))
-	id, err := c.Submit(t.Context(), r)
+// testHeld is about a job that somebody holds while it waits.
+func (c *cluster) testHeld(t *testing.T) {
+	first := c.request(t, "before-held", tasks(32, 1, 0, 0))
+	firstID, err := c.Submit(t.Context(), first)
 	require.NoError(t, err)
-	read(t, r, "ready")
-	require.NoError(t, c.dev.StopController(t.Context()))
-
-	const down = "Unable to contact slurm controller"
-	var queries sync.WaitGroup // each takes as long as Slurm keeps trying
-	queries.Go(func() {
-		jobs, err := c.List(t.Context())
-		assert.Nil(t, jobs)
-		assert.ErrorContains(t, err, down)
-	})
-	queries.Go(func() {
-		_, err := c.Inventory(t.Context())
-		assert.ErrorContains(t, err, down)
-	})
-	queries.Go(func() { assert.ErrorContains(t, c.Cancel(t.Context(), id), down) })
-	queries.Go(func() {
-		_, err := c.Submit(t.Context(), c.request(t, "unanswered", tasks(1, 1, 0, 0)))
-		assert.ErrorContains(t, err, down)
-		var rejected *wlm.RejectedError
-		assert.NotErrorAs(t, err, &rejected)
-	})
-	queries.Wait()
-
-	// A provider that dies while sbatch waits: its successor gets the lock when
-	// sbatch has given up, not before.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err = c.Submit(ctx, c.request(t, "orphan", tasks(1, 1, 0, 0)))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, lock.Close())
-	_, err = spool.Lock(ctx, lockPath, nil)
-	assert.ErrorContains(t, err, "still runs")
-	next, err := spool.Lock(t.Context(), lockPath, nil)
+	c.waitFor(t, firstID, wlm.PhaseRunning)
+	id, err := c.Submit(t.Context(), c.request(t, "held", tasks(1, 1, 0, 0)))
 	require.NoError(t, err)
-	require.NoError(t, next.Close())
-
-	require.NoError(t, c.dev.StartController(t.Context()))
-	// Whatever the controller says while it comes up: never an empty list.
-	jobs, err := c.List(t.Context())
-	if err == nil {
-		assert.NotEmpty(t, jobs)
-	}
-	require.Eventually(t, func() bool { _, err := c.List(t.Context()); return err == nil }, time.Minute, 100*time.Millisecond)
-	assert.Equal(t, wlm.PhaseRunning, c.job(t, id).Phase)
-	assert.Equal(t, wlm.OutcomeCompleted, c.end(t, r, id).Outcome)
+	_, err = c.dev.Output(t.Context(), devslurm.Head, "scontrol", "hold", id)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.HasPrefix(c.job(t, id).Reason, "JobHeld") }, time.Minute, 200*time.Millisecond)
+	job := c.job(t, id)
+	assert.Equal(t, wlm.PhaseQueued, job.Phase)
+	assert.Contains(t, job.Explanation, "holds it")
+	require.NoError(t, c.Cancel(t.Context(), id))
+	c.end(t, first, firstID)
 }

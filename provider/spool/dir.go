@@ -100,8 +100,11 @@ func (d Dir) Create(n int) error {
 // unfinished begins the names of directories that a node is making.
 func unfinished(node string) string { return ".new-" + node + "@" }
 
-// Write replaces a file by v as JSON, as a whole and readable by its owner only.
-func Write(path string, v any) error {
+// Write replaces a file by v as JSON, as a whole and readable by its owner only. When
+// it returns the file is on the disk.
+func Write(path string, v any) error { return write(path, v, (*os.File).Sync) }
+
+func write(path string, v any, settle func(*os.File) error) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
@@ -112,7 +115,7 @@ func Write(path string, v any) error {
 	}
 	_, err = tmp.Write(data)
 	if err == nil {
-		err = tmp.Sync()
+		err = settle(tmp)
 	}
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
@@ -154,12 +157,41 @@ func (r Root) Sweep(node string) error {
 	return errors.Join(errs...)
 }
 
-// maxFile bounds what is read: the largest honest file holds a pod's ConfigMaps.
-const maxFile = 64 << 20
+const (
+	// maxFile bounds what is read: the largest honest file holds a pod's ConfigMaps.
+	maxFile = 64 << 20
+	// maxReport bounds what the job's user writes, and maxListed the items of each of a
+	// report's lists: all slots' reports are in the node's memory, where an empty item
+	// takes some hundred times its bytes in the file.
+	maxReport = 1 << 20
+	maxListed = 1000
+)
+
+// most is how large a file may be.
+func most(v any) int64 {
+	switch v.(type) {
+	case *Status, *Result, *Claim:
+		return maxReport
+	}
+	return maxFile
+}
+
+// tooLong tells whether a report lists more than any pod has.
+func tooLong(v any) bool {
+	s, ok := v.(*Status)
+	if !ok {
+		return false
+	}
+	longest := len(s.Agent.RendezvousPorts)
+	if p := s.Pod; p != nil {
+		longest = max(longest, len(p.InitContainers), len(p.Containers), len(p.EphemeralContainers), len(p.Events))
+	}
+	return longest > maxListed
+}
 
 // readFile reads a plain file. The other side's user owns the directory, so a
 // link or a pipe in a file's place is an error and not followed or waited for.
-func readFile(path string) ([]byte, error) {
+func readFile(path string, largest int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -169,16 +201,16 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("it is no plain file of at most %d bytes", maxFile)
+	if !info.Mode().IsRegular() || info.Size() > largest {
+		return nil, fmt.Errorf("it is no plain file of at most %d bytes", largest)
 	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
+	return io.ReadAll(io.LimitReader(f, largest))
 }
 
 // Read decodes a file into v. It reports false without an error where there is
 // no such file.
 func Read(path string, v any) (bool, error) {
-	data, err := readFile(path)
+	data, err := readFile(path, most(v))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -187,6 +219,9 @@ func Read(path string, v any) (bool, error) {
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if tooLong(v) {
+		return false, fmt.Errorf("reading %s: it lists more than %d items", path, maxListed)
 	}
 	return true, nil
 }

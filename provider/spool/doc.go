@@ -10,7 +10,8 @@
 //	  ended.json                       how the allocation ended; written by the node
 //	  slots/<k>/desired.json           the pod bound to the slot: run or stop; written by the node
 //	  slots/<k>/status.json            what the agent observes; written by the agent
-//	  slots/<k>/logs/<uid>/<container>/<restart>.log   CRI log format
+//	  slots/<k>/usage.json             what the pod uses; written by the agent
+//	  slots/<k>/logs/<uid>/<container>/<restart>.log   CRI log format, in parts (package agent/crilog)
 //
 // Every file has one writer and is replaced as a whole (write, rename), so a
 // reader sees an old or a new one, never half of one. The files are the truth:

@@ -37,6 +37,10 @@ type Gang struct {
 	Release bool `json:"release,omitempty"`
 	// Refills tells that the owner may bring new pods into the slots.
 	Refills bool `json:"refills,omitempty"`
+	// MovesPorts tells that the pods meet at ports that their agents keep instead of
+	// those that are written: no other pods meet them there, and other gangs may be on
+	// their nodes.
+	MovesPorts bool `json:"movesPorts,omitempty"`
 	// Groups is the number of heterogeneous components the job has.
 	Groups int `json:"groups"`
 }
@@ -58,8 +62,15 @@ type Slot struct {
 	Rides bool `json:"rides,omitempty"`
 	// GPUs is the number of GPUs the slot asked for.
 	GPUs int `json:"gpus,omitempty"`
+	// CPUs, MemoryMiB and Gres ("gpu:h100:2,shard:4") are what else it asked for.
+	CPUs      int    `json:"cpus,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+	Gres      string `json:"gres,omitempty"`
 	// Component is the part of a heterogeneous job that holds the slot, from 0.
 	Component int `json:"component,omitempty"`
+	// Rendezvous are the ports that pods of the gang were written to meet at in this
+	// slot. The i-th of Agent.RendezvousPorts is used instead of the i-th.
+	Rendezvous []int `json:"rendezvous,omitempty"`
 }
 
 // Name is one line of the table of names: where a slot's pod is.
@@ -94,6 +105,8 @@ type Result struct {
 	ExitCode int       `json:"exitCode"`
 	Message  string    `json:"message,omitempty"`
 	Finished time.Time `json:"finished"`
+	// Requeued tells that the workload manager started the job again after that.
+	Requeued bool `json:"requeued,omitempty"`
 }
 
 // Ended is ended.json: the node's final word about an allocation. It is

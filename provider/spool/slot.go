@@ -56,6 +56,9 @@ type Agent struct {
 	Node    string `json:"node"`
 	Address string `json:"address"`
 	SSHPort int    `json:"sshPort"`
+	// RendezvousPorts are TCP ports of the node that the agent keeps for its pods, for
+	// processes of the gang to meet at.
+	RendezvousPorts []int `json:"rendezvousPorts,omitempty"`
 	// Recipient is the public half of the agent's key (an age X25519
 	// recipient); the other half never leaves its memory.
 	Recipient string    `json:"recipient"`
@@ -72,9 +75,14 @@ type Agent struct {
 type PodStatus struct {
 	UID string `json:"uid"`
 	// Started is when the first container was started; zero before.
-	Started        time.Time                `json:"started,omitzero"`
+	Started time.Time `json:"started,omitzero"`
+	// Restarting tells that all containers are being ended because one of them has
+	// asked for that by its end (RestartAllContainers), and will start again.
+	Restarting     bool                     `json:"restarting,omitempty"`
 	InitContainers []corev1.ContainerStatus `json:"initContainers,omitempty"`
 	Containers     []corev1.ContainerStatus `json:"containers"`
+	// EphemeralContainers are those that came by a PodUpdate.
+	EphemeralContainers []corev1.ContainerStatus `json:"ephemeralContainers,omitempty"`
 	// Events are the newest that the pod's Events are to tell.
 	Events []Event `json:"events,omitempty"`
 	// Done tells that nothing of the pod runs any more nor will be started.
@@ -111,12 +119,26 @@ type PodOrders struct {
 	GraceSeconds  int64                `json:"graceSeconds"`
 	// InitContainers run one after the other before Containers; those whose
 	// RestartPolicy is Always are sidecars.
-	InitContainers []ContainerOrders  `json:"initContainers,omitempty"`
-	Containers     []ContainerOrders  `json:"containers"`
-	Volumes        []Volume           `json:"volumes,omitempty"`
-	HostAliases    []corev1.HostAlias `json:"hostAliases,omitempty"`
-	SSH            SSH                `json:"ssh"`
-	MPI            MPI                `json:"mpi,omitzero"`
+	InitContainers []ContainerOrders `json:"initContainers,omitempty"`
+	Containers     []ContainerOrders `json:"containers"`
+	Volumes        []Volume          `json:"volumes,omitempty"`
+	// StorageLimit is what the pod's logs and its volumes on disk may hold in all,
+	// a quantity of bytes; empty for no limit.
+	StorageLimit string             `json:"storageLimit,omitempty"`
+	HostAliases  []corev1.HostAlias `json:"hostAliases,omitempty"`
+	SSH          SSH                `json:"ssh"`
+	MPI          MPI                `json:"mpi,omitzero"`
+	// Logs bounds the logs of each container's run.
+	Logs LogLimits `json:"logs,omitzero"`
+}
+
+// LogLimits bounds what the log of one run of a container takes. The zero value
+// leaves it to the agent.
+type LogLimits struct {
+	// MaxBytes is the size at which a file is followed by the next, or below 0 for
+	// a single one of any size; MaxFiles is how many are kept.
+	MaxBytes int64 `json:"maxBytes"`
+	MaxFiles int   `json:"maxFiles"`
 }
 
 // PodUpdate is what changes while a pod runs.
@@ -152,8 +174,14 @@ type ContainerOrders struct {
 	Env        []corev1.EnvVar `json:"env,omitempty"`
 	WorkingDir string          `json:"workingDir,omitempty"`
 	Mounts     []Mount         `json:"mounts,omitempty"`
+	// Stdin, StdinOnce and TTY are as in corev1.Container.
+	Stdin     bool `json:"stdin,omitempty"`
+	StdinOnce bool `json:"stdinOnce,omitempty"`
+	TTY       bool `json:"tty,omitempty"`
 	// RestartPolicy is the container's own (Always for a sidecar), or nil.
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+	// RestartPolicyRules come before it: the first that matches an exit code counts.
+	RestartPolicyRules []corev1.ContainerRestartRule `json:"restartPolicyRules,omitempty"`
 
 	// The probes have the API server's defaults filled in and name their ports
 	// by number, but for names that the container does not have.
@@ -162,6 +190,10 @@ type ContainerOrders struct {
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 	// Lifecycle holds the hooks; ports as with probes.
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
+
+	// StorageLimit is what the container's logs may hold, a quantity of bytes; empty
+	// for no limit.
+	StorageLimit string `json:"storageLimit,omitempty"`
 
 	TerminationMessagePath   string                          `json:"terminationMessagePath,omitempty"`
 	TerminationMessagePolicy corev1.TerminationMessagePolicy `json:"terminationMessagePolicy,omitempty"`
@@ -183,6 +215,9 @@ type Mount struct {
 	Path     string `json:"path"`
 	SubPath  string `json:"subPath,omitempty"`
 	ReadOnly bool   `json:"readOnly,omitempty"`
+	// Recursive makes a read-only mount so with all that the node has mounted below
+	// it.
+	Recursive bool `json:"recursive,omitempty"`
 }
 
 // Volume is a directory that a pod's containers share. Exactly one of its
@@ -196,11 +231,36 @@ type Volume struct {
 	EmptyDir *EmptyDir `json:"emptyDir,omitempty"`
 	// HostPath is a directory or file of the HPC node.
 	HostPath string `json:"hostPath,omitempty"`
+	// Host says what HostPath has to be; nil for anything that exists.
+	Host *Host `json:"host,omitempty"`
 }
 
 // EmptyDir is a pod's scratch space.
 type EmptyDir struct {
 	Memory bool `json:"memory,omitempty"`
+	// SizeLimit is what it may hold, a quantity of bytes as the pod wrote it
+	// ("1Gi"): a pod that has more in it is evicted. Empty for no limit.
+	SizeLimit string `json:"sizeLimit,omitempty"`
+	// Mode is the directory's permission bits; nil for 0777.
+	Mode *int32 `json:"mode,omitempty"`
+}
+
+// Host is what a path of the HPC node has to be.
+type Host struct {
+	// Type is what is there, or what is to be made there; empty for no matter
+	// what.
+	Type corev1.HostPathType `json:"type,omitempty"`
+	// Allowed are the directories in one of which the path must lie once its links
+	// are followed. The deepest one counts.
+	Allowed []AllowedDir `json:"allowed"`
+	// ReadOnly keeps all mounts of the volume from writing.
+	ReadOnly bool `json:"readOnly,omitempty"`
+}
+
+// AllowedDir is a directory of the HPC node that pods may mount, with all below it.
+type AllowedDir struct {
+	Path     string `json:"path"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
 // File is one file of a volume.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -47,6 +49,35 @@ func TestReadFollowsNoLinkAndWaitsForNoPipe(t *testing.T) {
 	for _, name := range []string{"link", "pipe"} {
 		_, err := spool.Read(filepath.Join(dir, name), &spool.Gang{})
 		assert.Error(t, err, name)
+	}
+}
+
+// The job's user writes these files.
+func TestReportsAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	long := strings.Repeat("x", 2<<20)
+	for sentence, tc := range map[string]struct {
+		written, into any
+		fails         string
+	}{
+		"a status":             {spool.Status{Pod: &spool.PodStatus{Message: "m"}}, &spool.Status{}, ""},
+		"a huge one":           {spool.Status{Pod: &spool.PodStatus{Message: long}}, &spool.Status{}, "no plain file"},
+		"one of many":          {spool.Status{Pod: &spool.PodStatus{Containers: make([]corev1.ContainerStatus, 2000)}}, &spool.Status{}, "more than 1000 items"},
+		"many Events":          {spool.Status{Pod: &spool.PodStatus{Events: make([]spool.Event, 2000)}}, &spool.Status{}, "more than 1000 items"},
+		"a huge result":        {spool.Result{Message: long}, &spool.Result{}, "no plain file"},
+		"a huge claim":         {spool.Claim{Host: long}, &spool.Claim{}, "no plain file"},
+		"orders may be larger": {spool.Desired{Orders: make([]byte, 3<<20)}, &spool.Desired{}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			require.NoError(t, spool.Write(path, tc.written))
+			ok, err := spool.Read(path, tc.into)
+			assert.Equal(t, tc.fails == "", ok)
+			if tc.fails != "" {
+				assert.ErrorContains(t, err, tc.fails)
+				return
+			}
+			require.NoError(t, err)
+		})
 	}
 }
 

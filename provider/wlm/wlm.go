@@ -31,6 +31,24 @@ type Manager interface {
 	Name(ctx context.Context) (string, error)
 }
 
+// Historian is a Manager that can also tell how jobs ended that List no longer has.
+type Historian interface {
+	// Ended looks for jobs by their names, which are never used twice, in one query.
+	// The answer, by name, has those that are known to have ended; one that is not in it
+	// is not known, or has not ended. Where the site keeps no history the error wraps
+	// errors.ErrUnsupported.
+	Ended(ctx context.Context, jobs []JobRef) (map[string]Job, error)
+}
+
+// JobRef is what is known of a job that has gone from List.
+type JobRef struct {
+	Name string
+	// ID is empty for a job whose submission was never answered.
+	ID string
+	// Submitted is about when it was submitted.
+	Submitted time.Time
+}
+
 // Phase is the part of a job's life that matters to a gang.
 type Phase string
 
@@ -68,6 +86,9 @@ type Job struct {
 	// explanation ("Priority"); both are shown to people.
 	State  string
 	Reason string
+	// Explanation says in words what Reason means and what helps, where the
+	// back end knows; it is part of a sentence, without a full stop.
+	Explanation string
 
 	Phase   Phase
 	Outcome Outcome
@@ -78,6 +99,9 @@ type Job struct {
 	Started       time.Time
 	ExpectedStart time.Time
 	Ended         time.Time
+	// LimitEnd is when the time limit of a job that runs will end it; zero where there
+	// is none or it is not known.
+	LimitEnd time.Time
 }
 
 // Inventory is what a workload manager offers.
@@ -100,7 +124,16 @@ type Node struct {
 	Name      string
 	CPUs      int
 	MemoryMiB int64
-	GPUs      int
+	GPUs      int // of whatever type
+	// Gres are all of its generic resources, GPUs included, as far as the manager
+	// names them.
+	Gres translate.Gres
+	// Used is what jobs have of it, whoever's they are.
+	Used translate.Resources
+	// Features are what the site calls its properties.
+	Features []string
+	// Switch is the leaf switch that it is at, empty where that is not known.
+	Switch string
 	// State is the manager's own word.
 	State string
 	// Usable is false for a node that is down or drained.

@@ -25,12 +25,13 @@ func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "frameworks", "slurm", 4, nil)
 	for name, test := range map[string]func(*world){
-		"PyTorch trains on four nodes":           torchOnFourNodes,
-		"PyTorch trains in two pods of one node": torchOnOneNode,
+		"PyTorch trains on four nodes":           func(w *world) { torchTrains(w, 4, "5", 4) },
+		"PyTorch trains in two pods of one node": func(w *world) { torchTrains(w, 2, "4", 1) },
 		"PyTorch goes on after a restart":        torchRestarted,
 		"mpi4py by SSH":                          func(w *world) { mpi4py(w, "ssh") },
 		"mpi4py by srun":                         func(w *world) { mpi4py(w, "srun") },
 		"LAMMPS melts a crystal, by SSH":         func(w *world) { lammps(w, "ssh") },
+		"LAMMPS melts a crystal, by srun":        func(w *world) { lammps(w, "srun") },
 		"XGBoost's collective":                   xgboostCollective,
 		"XGBoost trains on three nodes":          xgboostTrains,
 	} {
@@ -47,13 +48,17 @@ func (w *world) trainExample(file string, annotations []string, oldNew ...string
 	w.Helper()
 	data, err := os.ReadFile(filepath.Join(root(), "examples", "trainjobs", file))
 	require.NoError(w, err)
-	all := strings.Join(append(annotations, wellknown.Cluster+": "+w.env.Name), ", ")
+	all := append(annotations, wellknown.Cluster+": "+w.env.Name)
 	manifest := string(data)
 	for i := 0; i < len(oldNew); i += 2 {
 		require.Contains(w, manifest, oldNew[i], file)
 	}
 	manifest = strings.NewReplacer(oldNew...).Replace(manifest)
-	w.apply(strings.Replace(manifest, "kind: TrainJob\nmetadata:", "kind: TrainJob\nmetadata:\n  annotations: {"+all+"}", 1))
+	const own = "\n  annotations:\n"
+	if !strings.Contains(manifest, own) {
+		manifest = strings.Replace(manifest, "\nmetadata:\n", "\nmetadata:"+own, 1)
+	}
+	w.apply(strings.Replace(manifest, own, own+"    "+strings.Join(all, "\n    ")+"\n", 1))
 }
 
 // complete waits until a TrainJob has ended, which must be well.
@@ -137,35 +142,28 @@ func hpcNodes(pods []corev1.Pod) map[string]bool {
 // leave out zero). Errors are; output stays as it is.
 const debianTorch = `env: [{name: PET_REDIRECTS, value: "2"}, {name: PET_TEE, value: "2"}]`
 
-func torchOnFourNodes(w *world) {
-	w.trainExample("torch-ddp-hpc.yaml", nil, "command:", debianTorch+"\n    command:")
+// torchTrains runs the example with pods of so many CPUs, which need so many nodes.
+func torchTrains(w *world, pods int, cpus string, nodes int) {
+	w.Helper()
+	w.trainExample("torch-ddp-hpc.yaml", nil,
+		"numNodes: 4", fmt.Sprintf("numNodes: %d", pods), `cpu: "5"`, fmt.Sprintf("cpu: %q", cpus))
 	w.complete("ddp")
-	pods := w.jobSetPods("ddp")
-	assert.Len(w, slurmJobs(pods), 1, "one allocation")
-	assert.Len(w, hpcNodes(pods), 4, "four HPC nodes")
-	w.trained(w.jobLogs("ddp", "node"), 8, 10, "")
+	all := w.jobSetPods("ddp")
+	assert.Len(w, all, pods)
+	assert.Len(w, slurmJobs(all), 1, "one allocation")
+	assert.Len(w, hpcNodes(all), nodes, "HPC nodes")
+	w.trained(w.jobLogs("ddp", "node"), 2*pods, 10, "")
 }
 
-func torchOnOneNode(w *world) {
-	w.trainExample("torch-ddp-hpc.yaml", nil, "command:", debianTorch+"\n    command:", "numNodes: 4", "numNodes: 2", `cpu: "5"`, `cpu: "4"`)
-	w.complete("ddp")
-	pods := w.jobSetPods("ddp")
-	assert.Len(w, pods, 2)
-	assert.Len(w, hpcNodes(pods), 1, "one HPC node")
-	w.trained(w.jobLogs("ddp", "node"), 4, 10, "")
-}
-
-// torchRestarted: the second attempt runs in the first one's allocation, on the
-// same port, and goes on from its checkpoint.
-func torchRestarted(w *world) {
-	script := w.share("resume.py")
-	checkpoint := filepath.Join(filepath.Dir(script), "checkpoint")
-	w.apply(`
+// restarting makes a runtime whose JobSets begin anew once, whatever the failure.
+func (w *world) restarting(name, framework string) {
+	w.Helper()
+	w.apply(fmt.Sprintf(`
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
-metadata: {name: again}
+metadata: {name: %s}
 spec:
-  mlPolicy: {numNodes: 1, torch: {}}
+  mlPolicy: {numNodes: 1, %s: {}}
   template:
     spec:
       failurePolicy: {maxRestarts: 1}
@@ -179,7 +177,15 @@ spec:
               spec:
                 restartPolicy: Never
                 containers: [{name: node, image: host}]
-`)
+`, name, framework))
+}
+
+// torchRestarted: the second attempt runs in the first one's allocation, at
+// another port, and goes on from its checkpoint.
+func torchRestarted(w *world) {
+	script := w.share("resume.py")
+	checkpoint := filepath.Join(filepath.Dir(script), "checkpoint")
+	w.restarting("again", "torch")
 	w.train("again", fmt.Sprintf(`
 runtimeRef: {kind: TrainingRuntime, name: again}
 trainer:
@@ -223,16 +229,8 @@ func lammps(w *world, mode string) {
 	assert.Regexp(w, `\n\s+100\s+1\.6\d+`, log, "half of the heat has gone into the melting")
 }
 
-// otherPort has XGBoost meet at a port that no other test uses: the tracker cannot
-// listen where a connection of an earlier job on the node lingers, as it does for
-// a minute.
-func otherPort(port int) string { return fmt.Sprintf("env, DMLC_TRACKER_PORT=%d, python3", port) }
-
-// xgboostCollective runs the example; Debian's XGBoost has the tracker of before
-// 2.1, whose methods have other names.
 func xgboostCollective(w *world) {
-	w.trainExample("xgboost-distributed-hpc.yaml", nil, `cpu: "2"`, `cpu: "5"`, "[python3,", "["+otherPort(29501)+",",
-		"server.start()", "server.start(workers)", "server.wait_for()", "server.join()")
+	w.trainExample("xgboost-distributed-hpc.yaml", nil)
 	w.complete("xgboost-sum-hpc")
 	w.eachRank(w.jobLogs("xgboost-sum-hpc", "node"), `rank (\d) of 2 sum \[2\.\]`, 2)
 }
@@ -243,8 +241,8 @@ runtimeRef: {name: xgboost-distributed-hpc}
 trainer:
   numNodes: 3
   resourcesPerNode: {requests: {cpu: "5", memory: 1Gi}}
-  command: [%s, %s]
-`, otherPort(29502), w.share("boost.py")))
+  command: [python3, %s]
+`, w.share("boost.py")))
 	w.complete("boost")
 	w.trained(w.jobLogs("boost", "node"), 3, 10, `task \d `)
 }

@@ -30,6 +30,9 @@ func TestLaunch(t *testing.T) {
 		"a launch mode that does not exist is refused":    badLaunchMode,
 		"srun refuses what it cannot do":                  refusedOptions,
 		"a wrong protocol is noticed":                     func(w *world) { wrongProtocol(w, programs) },
+		"a wrong launcher is noticed":                     func(w *world) { wrongLauncher(w, programs) },
+		"the runtime says which MPI is meant":             meantLauncher,
+		"ssh and mpirun wait for pods' init containers":   unbegunPods,
 		"the exit code and the end of ranks with srun":    func(w *world) { rankEnds(w, programs) },
 		"a TrainJob's ranks by srun":                      func(w *world) { trainByLaunch(w, programs) },
 		"pods of different resources are one world":       func(w *world) { mixedRanks(w, programs) },
@@ -38,6 +41,7 @@ func TestLaunch(t *testing.T) {
 		for _, m := range implementations(programs) {
 			cases[m.name+" by "+mode] = func(w *world) { launchRanks(w, mode, m) }
 		}
+		cases["MPICH in pods of one node by "+mode] = func(w *world) { sharedNode(w, mode, programs["mpich"]) }
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,13 +61,15 @@ type implementation struct {
 func implementations(programs map[string]string) []implementation {
 	return []implementation{
 		{"Open MPI", "mpirun", programs["openmpi"], "-x COLOUR"},
-		{"MPICH", "mpiexec.mpich -genv UCX_TLS tcp,self", programs["mpich"], "-genvlist COLOUR"},
+		{"MPICH", "mpiexec.mpich", programs["mpich"], "-genvlist COLOUR"},
 	}
 }
 
 // ranksSource says who a rank is, in one write, and that all have met. Debian's
 // MPICH often does not return from MPI_Finalize where it speaks TCP, with a bare
-// srun or mpiexec as well; then the alarm ends it. Hydra calls that a failure.
+// srun or mpiexec as well: a rank waits for the others' UCX, and these for the rank,
+// without caring for UCX meanwhile. Then the alarm ends it. Hydra calls that a
+// failure. Ranks of one node need no alarm ("calm").
 const ranksSource = `
 #include <mpi.h>
 #include <stdio.h>
@@ -94,6 +100,7 @@ int main(int argc, char **argv) {
     env("CUDA_VISIBLE_DEVICES"), env("COLOUR"), input, getcwd(dir, sizeof dir));
   if (write(1, line, n) != n) return 1;
 #ifdef MPICH_NAME
+  if (argc > 1 && !strcmp(argv[1], "calm")) { MPI_Finalize(); return 0; }
   signal(SIGALRM, stuck);
   alarm(3);
 #endif
@@ -150,13 +157,13 @@ func terminalPhase(p *corev1.Pod) bool {
 }
 
 // launchScript runs commands one after the other; their output and exit codes are
-// in the log. UCX would try transports that this machine has not.
+// in the log.
 //
 // A command whose ranks crash is run again: those of Debian's Open MPI 4.1.4 do so
 // once in some sixty runs on a loaded machine, under a bare srun as well, where a
 // first message over TCP meets a rank that is still in MPI_Init.
 func launchScript(commands ...string) string {
-	script := `export UCX_TLS=tcp,self COLOUR=blue; cd $HOME
+	script := `export COLOUR=blue; cd $HOME
 run() {
   for try in 1 2 3 4; do
     out=$(mktemp); ( "$1" ) >$out 2>&1; code=$?
@@ -316,7 +323,7 @@ func wrongProtocol(w *world, programs map[string]string) {
 	w.launchGang("srun", launchScript(
 		"timeout 60 mpirun "+programs["mpich"],
 		"timeout 60 mpirun "+hidden,
-		"GANGLINE_MPI_PMI=pmi2 timeout 60 mpirun -x UCX_TLS "+hidden,
+		"GANGLINE_MPI_PMI=pmi2 timeout 60 mpirun "+hidden,
 		"GANGLINE_MPI_PMI=pmi2 timeout 60 mpirun sh -c 'exec "+programs["openmpi"]+"'",
 	))
 	_, log := w.launchLog()
@@ -332,6 +339,108 @@ func wrongProtocol(w *world, programs map[string]string) {
 	assert.Contains(w, parts[2], "rank 7 of 8 sum 28")
 }
 
+// wrongLauncher: where the MPI's own launcher starts the ranks they would be so many
+// worlds of one rank, too.
+func wrongLauncher(w *world, programs map[string]string) {
+	w.launchGang("ssh", launchScript(
+		"timeout 60 mpirun.openmpi "+programs["mpich"],
+		"timeout 60 mpirun.openmpi sh -c 'exec "+programs["mpich"]+"'",
+		"timeout 60 mpiexec.mpich "+programs["openmpi"],
+		"timeout 60 mpiexec.mpich env A=b "+programs["openmpi"],
+		"timeout 60 mpirun.openmpi --host localhost sh -c 'exec "+programs["mpich"]+"'",
+		"timeout 60 mpirun.openmpi sh -c 'exec "+programs["openmpi"]+"'",
+		"timeout 20 mpirun.openmpi --host nosuch hostname",
+		"timeout 20 mpiexec.hydra -hosts nosuch hostname",
+	))
+	_, log := w.launchLog()
+	parts := sections(log)
+	require.Len(w, parts, 8, log)
+	for i, part := range parts {
+		if i == 5 {
+			assert.Len(w, rankLine.FindAllString(part, -1), 8, "the right one: %s", part)
+			continue
+		}
+		assert.NotContains(w, part, "rank 0 of")
+		assert.NotContains(w, part, "exit code 0")
+		assert.NotContains(w, part, "exit code 124")
+	}
+	assert.Contains(w, parts[0], "is linked with MPICH, which speaks pmi2, and the ranks would be started for pmix")
+	assert.Contains(w, parts[2], "is linked with Open MPI, which speaks pmix, and the ranks would be started for pmi2")
+	for _, part := range parts[6:] {
+		assert.Contains(w, part, "nosuch: not of this gang")
+	}
+}
+
+// meantLauncher: Debian's mpirun is Open MPI's, and the runtime is MPICH's.
+func meantLauncher(w *world) {
+	w.train("meant", `
+runtimeRef: {name: mpich-distributed-hpc}
+trainer:
+  numNodes: 2
+  numProcPerNode: 2
+  resourcesPerNode: {requests: {cpu: "1", memory: 256Mi}}
+  command: [sh, -ec]
+  args:
+  - |
+    for launcher in mpirun mpiexec; do
+      $launcher sh -c 'echo rank $PMI_RANK of $PMI_SIZE in $(hostname)'
+    done
+`)
+	w.complete("meant")
+	log := w.jobLogs("meant", "launcher")
+	for _, line := range []string{"rank 0 of 4 in meant-node-0-0", "rank 1 of 4 in meant-node-0-0", "rank 2 of 4 in meant-launcher-0-0", "rank 3 of 4 in meant-launcher-0-0"} {
+		assert.Equal(w, 2, strings.Count(log, line+"\n"), log)
+	}
+}
+
+// sharedNode: pods that share a node are one machine to UCX, and each has a user
+// namespace of its own.
+func sharedNode(w *world, mode, program string) {
+	const times = 8
+	worker := w.replicated("worker", "sleep 600", 3, resources("2", "0"))
+	launcher := w.replicated("launcher", launchScript(fmt.Sprintf(
+		"for i in $(seq %d); do timeout 60 mpiexec.mpich %s calm || exit 1; done", times, program)), 1, resources("2", "0"))
+	js := makeJobSet("gang", worker, launcher)
+	js.Annotations = map[string]string{
+		wellknown.AnnotationMPILaunch: mode, wellknown.AnnotationMPISlots: "2", wellknown.AnnotationNodesExclusive: "true",
+	}
+	js.Spec.SuccessPolicy = &jobset.SuccessPolicy{Operator: jobset.OperatorAll, TargetReplicatedJobs: []string{"launcher"}}
+	w.create(js)
+	_, log := w.launchLog()
+	require.Len(w, hpcNodes(w.jobSetPods("gang")), 1, "one node for all")
+	assert.Contains(w, log, "exit code 0")
+	ranks := rankLine.FindAllStringSubmatch(log, -1)
+	require.Len(w, ranks, 8*times, log)
+	for _, r := range ranks {
+		assert.Equal(w, []string{"8", "28"}, r[2:4])
+	}
+	assert.NotContains(w, log, "UCX")
+}
+
+func unbegunPods(w *world) {
+	dir := filepath.Dir(w.share("boost.py")) // that all pods see
+	worker := w.replicated("worker", "sleep 600", 2, resources("1", "0"))
+	worker.Template.Spec.Template.Spec.InitContainers = []corev1.Container{{
+		Name: "init", Image: "host", Command: []string{"sh", "-c", "until [ -e " + dir + "/go ]; do sleep 0.1; done"},
+	}}
+	launcher := w.replicated("launcher", launchScript(
+		"export GANGLINE_LAUNCH_PATIENCE=2s; ssh gang-worker-0-1 hostname",
+		"export GANGLINE_LAUNCH_PATIENCE=2s; mpirun --host gang-worker-0-1 hostname",
+		"touch "+dir+"/go; ssh gang-worker-0-1 hostname; mpirun --host gang-worker-0-0,gang-worker-0-1 hostname",
+	), 1, resources("1", "0"))
+	js := makeJobSet("gang", worker, launcher)
+	js.Spec.SuccessPolicy = &jobset.SuccessPolicy{Operator: jobset.OperatorAll, TargetReplicatedJobs: []string{"launcher"}}
+	w.create(js)
+	_, log := w.launchLog()
+	parts := sections(log)
+	require.Len(w, parts, 3, log)
+	assert.Contains(w, parts[0], "the pod has not started within 2s")
+	assert.Contains(w, parts[1], "gang-worker-0-1: its pod has not started within 2s")
+	assert.Equal(w, 2, strings.Count(parts[2], "gang-worker-0-1\n"), log)
+	assert.Contains(w, parts[2], "gang-worker-0-0\n")
+	assert.Contains(w, parts[2], "exit code 0")
+}
+
 func rankEnds(w *world, programs map[string]string) {
 	w.launchGang("srun", launchScript(
 		"timeout 60 mpirun "+programs["openmpi"]+" exit 3",
@@ -341,20 +450,32 @@ func rankEnds(w *world, programs map[string]string) {
 		"timeout -s TERM 3 mpirun "+programs["openmpi"]+" sleep",
 		"(mpirun sh -c 'sleep 987' & pid=$!; sleep 3; kill -9 $pid; wait)",
 		`sleep 4; mpirun -n 8 sh -c 'pgrep -xfc "sleep 987" || true'`,
+		"mpirun -n 2 /etc/passwd",
+		"mpirun -n 2 -wdir /no/such/place hostname",
+		"cd $(mktemp -d); mpirun pwd | sort -u",
+		"timeout 60 mpirun -n 2 yes | head -1",
+		"mpirun -n 12 --oversubscribe hostname | sort | uniq -c",
 		`(out=$(mktemp); mpirun sh -c 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.1; done' >$out & pid=$!
 		  while [ "$(grep -c up $out)" != 8 ]; do sleep 0.1; done; kill $pid; wait $pid; code=$?; cat $out; exit $code)`,
 	))
 	_, log := w.launchLog()
 	parts := sections(log)
-	require.Len(w, parts, 8, log)
-	for i, code := range []string{"3", "137", "7", "1", "124"} {
+	require.Len(w, parts, 13, log)
+	for i, code := range []string{"3", "137", "7", "127", "124"} {
 		assert.Contains(w, parts[i], "exit code "+code+"\n", "command %d", i)
 	}
 	assert.Contains(w, parts[3], `exec: "/nonexistent/program"`)
 	assert.Contains(w, parts[4], "rank 7 sleeps")
 	assert.Contains(w, parts[6], strings.Repeat("0\n", 8)+"exit code 0", "nothing is left of a launcher that was killed")
-	assert.Equal(w, 8, strings.Count(parts[7], "saved\n"), "every rank has its time to end: %s", parts[7])
-	assert.Contains(w, parts[7], "exit code 143", "a run that was cut short has not succeeded")
+	assert.Contains(w, parts[7], "exit code 126", "a file that is no program")
+	assert.Contains(w, parts[8], "could not change to the working directory: chdir /no/such/place: no such file or directory")
+	assert.Contains(w, parts[8], "exit code 1\n")
+	// The launcher's own directory is not on the other node, and nobody makes it there.
+	assert.Len(w, strings.Split(strings.TrimSpace(parts[9]), "\n"), 4, parts[9])
+	assert.Regexp(w, `\ny\nexit code 0\n`, parts[10], "an end of the output's reader ends the ranks")
+	assert.Equal(w, 4, strings.Count(parts[11], " 3 gang-"), parts[11])
+	assert.Equal(w, 8, strings.Count(parts[12], "saved\n"), "every rank has its time to end: %s", parts[12])
+	assert.Contains(w, parts[12], "exit code 143", "a run that was cut short has not succeeded")
 }
 
 // trainByLaunch runs Kubeflow's way, with the runtime's own hostfile.

@@ -79,6 +79,7 @@ func environmentWith(t *testing.T, o harness.Options) *harness.Environment {
 	defer cancel()
 	o.Root, o.Dir, o.Cluster = root(), filepath.Join(baseDir, fmt.Sprint(os.Getpid()), o.Name), o.Name
 	o.ControlPlane, o.Progress = control, t.Output()
+	o.REST = o.REST || os.Getenv("GANGLINE_TEST_SLURM") == "rest" // all groups over slurmrestd
 	env, err := harness.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("no environment for this group: %v", err)

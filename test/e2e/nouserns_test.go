@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -24,6 +26,8 @@ func TestNoUserNamespaces(t *testing.T) {
 		"one with mounts is refused, and told why":          mountedPod,
 		"rendezvous variables hold addresses":               rendezvous,
 		"mpirun by the names in the hostfile, over our ssh": mpiWithoutNames,
+		"PyTorch trains on two nodes":                       func(w *world) { torchTrains(w, 2, "5", 2) },
+		"PyTorch trains in two pods of one node":            func(w *world) { torchTrains(w, 2, "4", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,10 +85,15 @@ func rendezvous(w *world) {
 		}
 	}
 	assert.NotEqual(w, pods[0].Status.PodIP, pods[1].Status.PodIP, "two nodes")
-	want := fmt.Sprintf("%[1]s %[1]s %[1]s:29500 %[1]s:6666 %[1]s %[1]s\n", ip)
+	said := ""
 	for _, p := range pods {
-		w.waitLog(p.Name, want)
-		assert.Equal(w, want, w.must("exec", p.Name, "--", "sh", "-c", show))
+		w.waitLog(p.Name, "\n")
+		log := w.must("logs", p.Name)
+		assert.Regexp(w, fmt.Sprintf(`^%[1]s %[1]s %[1]s:2\d{4} %[1]s:2\d{4} %[1]s %[1]s\n$`, regexp.QuoteMeta(ip)), log)
+		assert.NotContains(w, log, "29500", "the gang's own port")
+		assert.Equal(w, log, w.must("exec", p.Name, "--", "sh", "-c", show))
+		assert.Equal(w, cmp.Or(said, log), log, "the same for all")
+		said = log
 	}
 	w.must("delete", "jobset", "meet")
 	w.waitJobGone(pods...)

@@ -21,6 +21,7 @@ func TestSSH(t *testing.T) {
 	for name, test := range map[string]func(*world){
 		"OpenSSH's own programs reach the pods by every name":    openSSHInPod,
 		"64 sessions at once, and on one connection":             manySessions,
+		"pdsh, pdcp and localhost, as they come":                 plainPDSH,
 		"ports are forwarded within the gang":                    forwardedPorts,
 		"DeepSpeed's launcher, by pdsh":                          deepSpeedByPDSH,
 		"Kubeflow's own MPI runtime, as it is":                   kubeflowRuntime,
@@ -151,6 +152,26 @@ kill $server
 rm -rf "$PWD"
 `, serve), 2))
 	for _, want := range []string{"own hello\n", "gang hello\n", "jump ports-worker-0-1\n", "administratively prohibited"} {
+		assert.Contains(w, log, want)
+	}
+}
+
+func plainPDSH(w *world) {
+	log := w.launcherLog(w.pair("plain", `
+cd $(mktemp -d)
+pdsh -w plain-worker-0-[0-1] hostname | sort
+printf 'plain-worker-0-1\n' >hosts
+WCOLL=$PWD/hosts pdsh 'echo "from a file: $(hostname)"'
+pdsh -S -w plain-worker-0-0 'exit 5'; echo "status $?"
+echo data >file
+pdcp -w plain-worker-0-1 file /tmp/file-of-$GANGLINE_CONTAINER && ssh plain-worker-0-1 "cat /tmp/file-of-$GANGLINE_CONTAINER; rm /tmp/file-of-$GANGLINE_CONTAINER"
+for host in localhost 127.0.0.1; do ssh $host 'echo "'$host' is $(hostname)"'; done
+rm -rf "$PWD"
+`, 2))
+	for _, want := range []string{
+		"plain-worker-0-0: plain-worker-0-0\n", "plain-worker-0-1: plain-worker-0-1\n", "from a file: plain-worker-0-1\n", "status 5\n", "data\n",
+		"localhost is plain-launcher-0-0\n", "127.0.0.1 is plain-launcher-0-0\n",
+	} {
 		assert.Contains(w, log, want)
 	}
 }

@@ -128,6 +128,13 @@ while ! [ -e /tmp/near-done-`+w.namespace+` ]; do sleep 0.2; done`, 0)
 		}
 	}
 	assert.Equal(w, 1, strings.Count(logs, "the port is taken on this node"), logs)
+	w.eventually("an Event tells which pod has not got the port", func(context.Context) (bool, string) {
+		told := ""
+		for _, p := range pods {
+			told += w.events(p.Name)
+		}
+		return strings.Count(told, "PortTaken: sshd cannot listen on ") == 1, told
+	})
 	o.names(nil)
 	w.eventually("a launcher outside is told that it cannot be told which pod is meant", func(context.Context) (bool, string) {
 		out, err := o.run(nil, "ssh", "-F", o.dir+"/ssh_config", "-p", "2422", "mpiuser@"+pods[0].Status.HostIP, "true")

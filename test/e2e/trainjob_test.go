@@ -214,26 +214,42 @@ trainer:
 	return w.jobLogs(name, "node")
 }
 
+// ownPort checks that a gang meets at a port of its own, the same for all who name it,
+// and takes it out of what they say.
+func ownPort(w *world, log string) string {
+	w.Helper()
+	ports := map[string]bool{}
+	for _, m := range regexp.MustCompile(`:(\d+)`).FindAllStringSubmatch(log, -1) {
+		ports[m[1]] = true
+	}
+	require.Len(w, ports, 1, log)
+	for port := range ports {
+		assert.NotEqual(w, "29500", port, "what every runtime writes")
+		log = strings.ReplaceAll(log, ":"+port, ":PORT")
+	}
+	return log
+}
+
 func torchTrainJob(w *world) {
-	log := environmentJob(w, "torch", "torch-distributed-hpc",
-		`echo "rank $PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE each, at $PET_MASTER_ADDR:$PET_MASTER_PORT"; getent hosts $PET_MASTER_ADDR >/dev/null && echo found`)
-	for _, want := range []string{"rank 0 of 2, 1 each, at torch-node-0-0.torch:29500\nfound", "rank 1 of 2"} {
+	log := ownPort(w, environmentJob(w, "torch", "torch-distributed-hpc",
+		`echo "rank $PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE each, at $PET_MASTER_ADDR:$PET_MASTER_PORT:$(PET_MASTER_PORT)"; getent hosts $PET_MASTER_ADDR >/dev/null && echo found`))
+	for _, want := range []string{"rank 0 of 2, 1 each, at torch-node-0-0.torch:PORT:PORT\nfound", "rank 1 of 2"} {
 		assert.Contains(w, log, want)
 	}
 }
 
 func jaxTrainJob(w *world) {
-	log := environmentJob(w, "jax", "jax-distributed-hpc",
-		`echo "process $JAX_PROCESS_ID of $JAX_NUM_PROCESSES at $JAX_COORDINATOR_ADDRESS"`)
-	for _, want := range []string{"process 0 of 2 at jax-node-0-0.jax:29500", "process 1 of 2"} {
+	log := ownPort(w, environmentJob(w, "jax", "jax-distributed-hpc",
+		`echo "process $JAX_PROCESS_ID of $JAX_NUM_PROCESSES at $JAX_COORDINATOR_ADDRESS"`))
+	for _, want := range []string{"process 0 of 2 at jax-node-0-0.jax:PORT", "process 1 of 2"} {
 		assert.Contains(w, log, want)
 	}
 }
 
 func xgboostTrainJob(w *world) {
-	log := environmentJob(w, "xgb", "xgboost-distributed-hpc",
-		`echo "task $DMLC_TASK_ID of $DMLC_NUM_WORKER at $DMLC_TRACKER_URI:$DMLC_TRACKER_PORT"`)
-	for _, want := range []string{"task 0 of 2 at xgb-node-0-0.xgb:29500", "task 1 of 2"} {
+	log := ownPort(w, environmentJob(w, "xgb", "xgboost-distributed-hpc",
+		`echo "task $DMLC_TASK_ID of $DMLC_NUM_WORKER at $DMLC_TRACKER_URI:$DMLC_TRACKER_PORT"`))
+	for _, want := range []string{"task 0 of 2 at xgb-node-0-0.xgb:PORT", "task 1 of 2"} {
 		assert.Contains(w, log, want)
 	}
 }

@@ -41,7 +41,7 @@ var namespaces atomic.Int32
 // newWorld makes a namespace that goes with the test.
 func newWorld(t *testing.T, env *harness.Environment) *world {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", control.Kubeconfig())
+	config, err := clientcmd.BuildConfigFromFlags("", env.ControlPlane.Kubeconfig())
 	require.NoError(t, err)
 	config.QPS, config.Burst = 100, 200
 	scheme := runtime.NewScheme()
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, env *harness.Environment) *world {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if t.Failed() {
-			out, _ := control.Kubectl(ctx, "", "describe", "pods", "-n", w.namespace)
+			out, _ := env.ControlPlane.Kubectl(ctx, "", "describe", "pods", "-n", w.namespace)
 			t.Log(out)
 		}
 		if err := c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}); err != nil {
@@ -82,7 +82,7 @@ func (w *world) create(objects ...client.Object) {
 
 // kubectl runs kubectl in the test's namespace.
 func (w *world) kubectl(args ...string) (string, error) {
-	return control.Kubectl(w.Context(), "", append([]string{"-n", w.namespace}, args...)...)
+	return w.env.ControlPlane.Kubectl(w.Context(), "", append([]string{"-n", w.namespace}, args...)...)
 }
 
 // must runs kubectl, which must succeed.

@@ -75,7 +75,7 @@ func (c *Controller) prepare(ctx context.Context) error {
 	if err := c.install(ctx, filepath.Join("controller", "rbac.yaml")); err != nil {
 		return err
 	}
-	err := c.control.credentials(ctx, controllerName, controllerUser, filepath.Join(c.dir, "credentials"), os.Getuid(), os.Getgid())
+	err := c.control.credentials(ctx, controllerName, controllerUser, filepath.Join(c.dir, "credentials"), os.Getuid(), os.Getgid(), "")
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // ControlPlane is a running dev control plane (see test/devcluster).
@@ -39,6 +41,27 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 		return fmt.Errorf("ending the control plane: %w: %s", err, out)
 	}
 	return nil
+}
+
+// Kill ends it as a power cut would. To go on with what it had, start it again with
+// --fresh=false and its port.
+func (c *ControlPlane) Kill() error {
+	data, err := os.ReadFile(filepath.Join(c.dir, "devcluster.json"))
+	if err != nil {
+		return fmt.Errorf("killing the control plane: %w", err)
+	}
+	var state struct {
+		Supervisor struct {
+			PID int `json:"pid"`
+		} `json:"supervisor"`
+	}
+	if err := json.Unmarshal(data, &state); err != nil {
+		return fmt.Errorf("killing the control plane: %w", err)
+	}
+	if err := syscall.Kill(state.Supervisor.PID, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing the control plane: %w", err)
+	}
+	return nil // its components die with it
 }
 
 // Kubeconfig is the administrator's.
@@ -73,11 +96,16 @@ func (c *ControlPlane) grant(ctx context.Context, root string) error {
 
 // credentials makes what a virtual node needs, and the controller some of: a
 // kubeconfig of a user whose rights are its roles' alone, and a serving
-// certificate.
-func (c *ControlPlane) credentials(ctx context.Context, name, user, out string, uid, gid int) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), "node-credentials",
-		"--dir", c.dir, "--name", name, "--user", user, "--out", out,
-		"--owner", strconv.Itoa(uid)+":"+strconv.Itoa(gid))
+// certificate, for 127.0.0.1 and the given address unless it is empty.
+func (c *ControlPlane) credentials(ctx context.Context, name, user, out string, uid, gid int, address string) error {
+	args := []string{
+		"node-credentials", "--dir", c.dir, "--name", name, "--user", user, "--out", out,
+		"--owner", strconv.Itoa(uid) + ":" + strconv.Itoa(gid),
+	}
+	if address != "" {
+		args = append(args, "--ip", address)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), args...)
 	if words, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making the credentials of %s: %w: %s", name, err, words)
 	}

@@ -30,12 +30,20 @@ type Options struct {
 	WorkloadManager string
 	// Nodes is the number of HPC nodes, 4 by default.
 	Nodes int
+	// REST has the node speak to slurmrestd in place of Slurm's tools.
+	REST bool
+	// Cgroup has Slurm track jobs and limit their memory with cgroups.
+	Cgroup bool
 	// NoUserNamespaces keeps Slurm's jobs from making user namespaces.
 	NoUserNamespaces bool
 	// ControlPlane is one to share; nil starts one in Dir.
 	ControlPlane *ControlPlane
 	// Cluster is the HPC cluster's name for TrainJobs; empty for the default.
 	Cluster string
+	// Address is where the node's port is; 127.0.0.1 if empty.
+	Address string
+	// Programs is the directory of the node's programs; Root's bin if empty.
+	Programs string
 	// Configure may change the node's configuration.
 	Configure func(*provider.Config)
 	// Detach leaves everything running when this program ends.
@@ -51,6 +59,8 @@ type Environment struct {
 	Controller   *Controller // nil with a control plane that is shared
 	Name         string
 
+	dir              string
+	node             NodeOptions
 	ownsControlPlane bool
 }
 
@@ -62,7 +72,7 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	e := &Environment{ControlPlane: o.ControlPlane, Name: o.Name}
+	e := &Environment{ControlPlane: o.ControlPlane, Name: o.Name, dir: o.Dir}
 	defer func() {
 		if err != nil {
 			_ = e.Stop(context.WithoutCancel(ctx))
@@ -80,7 +90,8 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 		}
 	}
 	node := NodeOptions{
-		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name,
+		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name, Address: o.Address,
+		Programs: o.Programs,
 	}
 	if o.WorkloadManager == "slurm" {
 		err = e.useSlurm(ctx, o, &node)
@@ -91,31 +102,67 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 		return nil, err
 	}
 	fmt.Fprintln(o.Progress, "starting gangline-node")
+	e.node = node
 	e.Node, err = StartNode(ctx, node)
 	return e, err
+}
+
+// Another starts a further virtual node, of another name, beside the first. What it
+// returns shares all but the node, which the caller stops.
+func (e *Environment) Another(ctx context.Context, name string, change func(*NodeOptions)) (*Environment, error) {
+	o := e.node
+	o.Name, o.Dir = name, filepath.Join(e.dir, name)
+	change(&o)
+	node, err := StartNode(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Environment{ControlPlane: o.ControlPlane, Slurm: e.Slurm, Node: node, Name: name, dir: e.dir, node: o}, nil
 }
 
 func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions) (err error) {
 	fmt.Fprintf(o.Progress, "starting Slurm with %d nodes\n", o.Nodes)
 	e.Slurm, err = slurm.Start(ctx, slurm.Config{
 		Name: o.Name, Nodes: o.Nodes, User: jobUser, NodePrefix: nodePrefix(o), Detach: o.Detach, Progress: o.Progress,
-		NoUserNamespaces: o.NoUserNamespaces,
+		NoUserNamespaces: o.NoUserNamespaces, REST: o.REST, Cgroup: o.Cgroup,
 	})
 	if err != nil {
 		return err
+	}
+	var rest *provider.SlurmRESTConfig
+	if o.REST {
+		if rest, err = e.restConfig(ctx, o.Dir); err != nil {
+			return err
+		}
 	}
 	node.Shared, node.UID, node.GID = e.Slurm.SharedDir(), e.Slurm.UID(), e.Slurm.GID()
 	node.Home = homeOf(jobUser)
 	node.Configure = func(c *provider.Config) {
 		c.Cluster = o.Cluster
 		c.WorkloadManager = "slurm"
-		c.Slurm.Conf = e.Slurm.SlurmConf()
+		c.Slurm.Conf, c.Slurm.REST = e.Slurm.SlurmConf(), rest
 		c.Partition = "batch"
 		if o.Configure != nil {
 			o.Configure(c)
 		}
 	}
 	return nil
+}
+
+// restConfig is the way to slurmrestd, with a token that outlives every test.
+func (e *Environment) restConfig(ctx context.Context, dir string) (*provider.SlurmRESTConfig, error) {
+	token, err := e.Slurm.Token(ctx, 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "slurm.jwt")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(file, []byte(token), 0o600), os.Chown(file, e.Slurm.UID(), e.Slurm.GID())); err != nil {
+		return nil, fmt.Errorf("writing slurmrestd's token: %w", err)
+	}
+	return &provider.SlurmRESTConfig{URL: "unix:" + e.Slurm.RESTSocket(), TokenFile: file}, nil
 }
 
 // nodePrefix keeps people's short names where only one cluster runs.
@@ -181,6 +228,8 @@ func (e *Environment) Stop(ctx context.Context) error {
 	if e.Node != nil {
 		keep(e.Node.Stop())
 	}
+	// The local workload manager's jobs outlive the provider.
+	keep(endPrograms(filepath.Join(e.dir, "shared")))
 	if e.Slurm != nil {
 		keep(e.Slurm.Stop(ctx))
 	}

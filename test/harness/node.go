@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/faults"
 )
 
 // NodeOptions is one virtual node to run.
@@ -26,6 +29,13 @@ type NodeOptions struct {
 	// UID and GID are the ordinary user that the node and its jobs run as.
 	UID, GID int
 	Home     string
+	// Address is where the node's port is; 127.0.0.1 if empty.
+	Address string
+	// Programs is the directory of the programs; Root's bin if empty.
+	Programs string
+	// Fault is the point at which the first process dies (see package faults); the
+	// programs must know of such points.
+	Fault string
 	// Configure fills in the workload manager and what else differs.
 	Configure func(*provider.Config)
 }
@@ -57,17 +67,18 @@ func (n *Node) prepare(ctx context.Context) error {
 	if err := os.Chown(o.Dir, o.UID, o.GID); err != nil {
 		return err
 	}
-	if err := o.ControlPlane.credentials(ctx, o.Name, "gangline-node", filepath.Join(o.Dir, "credentials"), o.UID, o.GID); err != nil {
+	if err := o.ControlPlane.credentials(ctx, o.Name, "gangline-node", filepath.Join(o.Dir, "credentials"), o.UID, o.GID, o.Address); err != nil {
 		return err
 	}
 	if err := o.ControlPlane.grant(ctx, o.Root); err != nil {
 		return err
 	}
 	agent := filepath.Join(o.Shared, "bin", "gangline-agent")
-	if err := install(filepath.Join(o.Root, "bin", "gangline-agent"), agent); err != nil {
+	programs := cmp.Or(o.Programs, filepath.Join(o.Root, "bin"))
+	if err := install(filepath.Join(programs, "gangline-agent"), agent); err != nil {
 		return err
 	}
-	if err := install(filepath.Join(o.Root, "bin", "gangline-node"), n.binary()); err != nil {
+	if err := install(filepath.Join(programs, "gangline-node"), n.binary()); err != nil {
 		return err
 	}
 	return n.writeConfig(agent)
@@ -87,7 +98,7 @@ func (n *Node) writeConfig(agent string) error {
 		Spool:    filepath.Join(o.Shared, "spool", o.Name),
 		Agent:    agent,
 		Kubelet: provider.KubeletConfig{
-			Address: "127.0.0.1", Port: port,
+			Address: cmp.Or(o.Address, "127.0.0.1"), Port: port,
 			CertFile:     filepath.Join(credentials, "serving.crt"),
 			KeyFile:      filepath.Join(credentials, "serving.key"),
 			ClientCAFile: filepath.Join(credentials, "client-ca.crt"),
@@ -102,18 +113,42 @@ func (n *Node) writeConfig(agent string) error {
 	return os.WriteFile(n.config, data, 0o644)
 }
 
+// Reconfigure changes the configuration file, for the next start.
+func (n *Node) Reconfigure(change func(*provider.Config)) error {
+	data, err := os.ReadFile(n.config)
+	if err != nil {
+		return fmt.Errorf("reading the node's configuration: %w", err)
+	}
+	var c provider.Config
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("reading the node's configuration: %w", err)
+	}
+	change(&c)
+	if data, err = yaml.Marshal(c); err != nil {
+		return err
+	}
+	return os.WriteFile(n.config, data, 0o644)
+}
+
 // Start runs gangline-node and waits until the node is Ready.
 func (n *Node) Start(ctx context.Context) error {
 	o := n.options
 	cmd := exec.Command(n.binary(), "run", "--config", n.config, "--kubeconfig", filepath.Join(o.Dir, "credentials", "kubeconfig"))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.Home}
+	if o.Fault != "" {
+		cmd.Env = append(cmd.Env, faults.Variable+"="+o.Fault)
+		n.options.Fault = "" // the next process lives
+	}
 	if os.Geteuid() == 0 && o.UID != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}}
 	}
 	if err := n.start(cmd); err != nil {
 		return err
 	}
-	return n.waitReady(ctx)
+	if err := n.waitReady(ctx); err != nil {
+		return errors.Join(err, n.Stop())
+	}
+	return nil
 }
 
 func (n *Node) waitReady(ctx context.Context) error {
@@ -137,6 +172,9 @@ func (n *Node) waitReady(ctx context.Context) error {
 		}
 	}
 }
+
+// Dir is where the node's own files are, its credentials among them.
+func (n *Node) Dir() string { return n.options.Dir }
 
 // Spool is the node's spool.
 func (n *Node) Spool() string { return filepath.Join(n.options.Shared, "spool", n.options.Name) }

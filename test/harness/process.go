@@ -37,12 +37,27 @@ func (p *process) start(cmd *exec.Cmd) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	if err := cmd.Start(); err != nil {
+	if err := startProgram(cmd); err != nil {
 		return fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	p.cmd, p.exited = cmd, make(chan struct{})
 	go func() { _ = cmd.Wait(); close(p.exited) }()
 	return nil
+}
+
+// startProgram starts a program that was installed a moment ago. A process that is being
+// started beside it holds the file open for writing until it runs its own
+// (https://go.dev/issue/22315).
+func startProgram(cmd *exec.Cmd) error {
+	err := cmd.Start()
+	for tries := 0; errors.Is(err, syscall.ETXTBSY) && tries < 100; tries++ {
+		time.Sleep(50 * time.Millisecond)
+		again := exec.Command(cmd.Path)
+		again.Args, again.Env, again.Dir, again.Stdout, again.Stderr, again.SysProcAttr = cmd.Args, cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr
+		*cmd = *again
+		err = cmd.Start()
+	}
+	return err
 }
 
 // Kill ends the process at once, as a crash would.
@@ -51,6 +66,9 @@ func (p *process) Kill() error {
 	<-p.exited
 	return err
 }
+
+// Exited is closed when the process has ended.
+func (p *process) Exited() <-chan struct{} { return p.exited }
 
 // Stop ends the process kindly.
 func (p *process) Stop() error {

@@ -141,7 +141,7 @@ func TestAClusterRunsJobsSurvivesACrashAndLeavesNothing(t *testing.T) {
 }
 
 func TestKillingTheSupervisorTakesEverythingDown(t *testing.T) {
-	c := ForTest(t, Config{Nodes: 1})
+	c := ForTest(t, Config{Nodes: 1, REST: true, Accounting: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := c.Submit(ctx, "#!/bin/bash\nsetsid sleep 300 &\nsleep 300\n", "--output=/dev/null")

@@ -22,6 +22,8 @@ const (
 	DefaultCPUs     = 8
 	DefaultMemoryMB = 16384
 	DefaultGPUs     = 8
+	// DefaultMinJobAge is Slurm's own default, in seconds.
+	DefaultMinJobAge = 300
 	// NoGPUs as Config.GPUs makes nodes without GPUs.
 	NoGPUs = -1
 
@@ -49,6 +51,14 @@ type Config struct {
 	Cgroup bool
 	// NoUserNamespaces keeps jobs from making user namespaces, as some sites do.
 	NoUserNamespaces bool
+	// REST runs slurmrestd too; see Cluster.RESTSocket, RESTAddr and Token.
+	REST bool
+	// Accounting keeps jobs in a database (slurmdbd and MariaDB), so that sacct works.
+	// The start takes some seconds more.
+	Accounting bool
+	// MinJobAge is for how many seconds slurmctld remembers a job that has ended; 300
+	// if it is 0.
+	MinJobAge int
 	// Detach lets the cluster outlive this program.
 	Detach bool
 	// Progress, if set, gets a line of text for each step of the start.
@@ -71,6 +81,7 @@ func (c Config) resolve() (plan.Plan, error) {
 		UID:      c.UID,
 		Cgroup:   c.Cgroup,
 
+		REST: c.REST, Accounting: c.Accounting, MinJobAge: cmp.Or(c.MinJobAge, DefaultMinJobAge),
 		NoUserNamespaces: c.NoUserNamespaces,
 		Detach:           c.Detach,
 	}
@@ -93,6 +104,7 @@ func (c Config) resolve() (plan.Plan, error) {
 		checkName("name", p.Name), checkName("node prefix", p.NodePrefix), checkName("user", p.User),
 		checkRange("nodes", p.Nodes, 1, plan.MaxNodes), checkRange("CPUs per node", p.CPUs, 1, 1024),
 		checkRange("memory per node in MB", p.MemoryMB, 64, 16<<20), checkRange("GPUs per node", p.GPUs, 0, 128),
+		checkRange("seconds that ended jobs are remembered", p.MinJobAge, 2, 1<<20),
 		checkDir(p.Dir),
 	)
 }
@@ -151,7 +163,7 @@ func checkMachine(p plan.Plan) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the dev Slurm makes namespaces and network links: it needs root (sudo)")
 	}
-	if err := supervisor.CheckPrograms(); err != nil {
+	if err := supervisor.CheckPrograms(p); err != nil {
 		return err
 	}
 	if p.Cgroup {

@@ -34,6 +34,7 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		"a directory with a space":     {Config{Dir: "/var/lib/a b"}, "character"},
 		"a user with a colon":          {Config{User: "a:b"}, "user"},
 		"negative CPUs":                {Config{CPUs: -1}, "CPUs"},
+		"a memory of one second":       {Config{MinJobAge: 1}, "remembered"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 // Package slurm runs a real multi-node Slurm on one machine, for development and for
 // end-to-end tests: a head and N nodes, each in Linux namespaces of its own, with
-// unmodified munged, slurmctld and slurmd.
+// unmodified munged, slurmctld and slurmd and, where asked for, slurmrestd, slurmdbd
+// and MariaDB.
 //
 // The cluster's network is joined to the caller's: Slurm's commands need only
 // SLURM_CONF, and TCP ports on the nodes can be dialled. The folder SharedDir is

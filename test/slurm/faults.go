@@ -22,6 +22,12 @@ func (c *Cluster) Restart(ctx context.Context, node string) error {
 	return c.WaitNode(ctx, node, "idle", "mixed", "allocated", "completing")
 }
 
+// RestartDaemon kills a node's slurmd, not its jobs, and starts another.
+func (c *Cluster) RestartDaemon(ctx context.Context, node string) error {
+	_, err := c.order(ctx, supervisor.Request{Op: supervisor.OpKillDaemon, Node: node})
+	return err
+}
+
 // StopController ends slurmctld kindly: it saves its state.
 func (c *Cluster) StopController(ctx context.Context) error {
 	_, err := c.order(ctx, supervisor.Request{Op: supervisor.OpStopController})
@@ -37,6 +43,18 @@ func (c *Cluster) KillController(ctx context.Context) error {
 // StartController starts slurmctld and returns when it answers.
 func (c *Cluster) StartController(ctx context.Context) error {
 	_, err := c.order(ctx, supervisor.Request{Op: supervisor.OpStartController})
+	return err
+}
+
+// StopREST ends slurmrestd.
+func (c *Cluster) StopREST(ctx context.Context) error {
+	_, err := c.order(ctx, supervisor.Request{Op: supervisor.OpStopREST})
+	return err
+}
+
+// StartREST starts slurmrestd and returns when it listens.
+func (c *Cluster) StartREST(ctx context.Context) error {
+	_, err := c.order(ctx, supervisor.Request{Op: supervisor.OpStartREST})
 	return err
 }
 

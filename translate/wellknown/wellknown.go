@@ -20,6 +20,18 @@ const (
 	AnnotationReservation    = Domain + "/reservation" // name of a reservation
 	AnnotationNodesExclusive = Domain + "/nodes-exclusive"
 
+	AnnotationTimeLimitWarning = Domain + "/time-limit-warning" // how long before the limit the pods are stopped
+	AnnotationGPUType          = Domain + "/gpu-type"
+	AnnotationLicenses         = Domain + "/licenses"
+	AnnotationSwitches         = Domain + "/switches" // count, or count@time
+	AnnotationMinNodes         = Domain + "/min-nodes"
+	AnnotationMaxNodes         = Domain + "/max-nodes"
+	AnnotationNice             = Domain + "/nice"
+	AnnotationComment          = Domain + "/comment"
+	AnnotationWCKey            = Domain + "/wckey"
+	AnnotationDependsOn        = Domain + "/depends-on"   // other gangs of the namespace
+	AnnotationSbatchFlags      = Domain + "/sbatch-flags" // those that the site allows
+
 	// Cluster names the HPC cluster that something belongs to: a label of virtual
 	// nodes; and, as an annotation or a label of a TrainJob, its runtime or its
 	// namespace, the wish to run there.
@@ -28,7 +40,8 @@ const (
 	// SlurmBridgePrefix is that of slurm-bridge's annotations, which users may
 	// have written already; those that make sense here are aliases of ours.
 	SlurmBridgePrefix = "slurmjob.slinky.slurm.net/"
-	// InterLinkPrefix is that of interLink's, which are ignored with an Event.
+	// InterLinkPrefix is that of interLink's: its flags are an alias of ours, the
+	// others are ignored with an Event.
 	InterLinkPrefix = "slurm-job.vk.io/"
 
 	// AnnotationRides overrides whether a slot rides on slot 0's node
@@ -50,6 +63,8 @@ const (
 	LabelTrainingJobName      = "training.kubeflow.org/job-name"
 	LabelTrainingJobRole      = "training.kubeflow.org/job-role"
 	LabelTrainingReplicaIndex = "training.kubeflow.org/replica-index"
+	// … JobSet, with the number of its restarts, …
+	LabelRestartAttempt = "jobset.sigs.k8s.io/restart-attempt"
 	// … LeaderWorkerSet, …
 	LabelLWSName        = "leaderworkerset.sigs.k8s.io/name"
 	LabelLWSGroupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
@@ -65,6 +80,9 @@ const (
 	AnnotationAllocation = Domain + "/allocation" // the allocation's name, also the job's
 	AnnotationJobID      = Domain + "/job-id"     // the workload manager's id
 	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on; a label too, for kubectl get -L
+	// AnnotationExpectedStart is when the workload manager expects a waiting job to
+	// start, to the minute (RFC 3339); absent while it does not know.
+	AnnotationExpectedStart = Domain + "/expected-start"
 
 	// Finalizer keeps a pod until nothing of it runs any more.
 	Finalizer = Domain + "/allocation"
@@ -76,10 +94,27 @@ const (
 	LabelPartition       = Domain + "/partition"
 	LabelWorkloadManager = Domain + "/workload-manager"
 
+	// What the HPC nodes of a virtual node are like. GPUs of one type give the label
+	// nvidia.com/gpu.product (GPUResource and ".product"), those of several a label
+	// each with their number.
+	LabelGPUPrefix = Domain + "/gpu."
+	// LabelFeaturePrefix is that of the features of HPC nodes: FeatureOfAll if each node
+	// has it, so that every pod gets one that does, else FeatureOfSome.
+	LabelFeaturePrefix = "feature." + Domain + "/"
+	FeatureOfAll       = "true"
+	FeatureOfSome      = "some"
+	// LabelSwitchPrefix is that of leaf switches, with the number of nodes at each.
+	LabelSwitchPrefix = "switch." + Domain + "/"
+
 	// TaintKey keeps away pods that did not ask for the HPC side.
 	TaintKey = "virtual-kubelet.io/provider"
 	// TaintValue is its value.
 	TaintValue = "gangline"
+	// TaintUnreachable keeps new pods away while the workload manager is silent.
+	TaintUnreachable = Domain + "/workload-manager-unreachable"
+	// AnnotationNodeTaints, on the virtual node, remembers which taints its
+	// configuration has set.
+	AnnotationNodeTaints = Domain + "/node-taints"
 
 	// ConditionReachable is the node's condition that tells whether the
 	// workload manager answers.
@@ -92,13 +127,16 @@ func Annotations() []string {
 		AnnotationGangName, AnnotationGangSize,
 		AnnotationPartition, AnnotationAccount, AnnotationQOS, AnnotationTimeLimit,
 		AnnotationConstraint, AnnotationReservation, AnnotationNodesExclusive,
+		AnnotationTimeLimitWarning, AnnotationGPUType, AnnotationLicenses, AnnotationSwitches,
+		AnnotationMinNodes, AnnotationMaxNodes, AnnotationNice, AnnotationComment, AnnotationWCKey,
+		AnnotationDependsOn, AnnotationSbatchFlags,
 		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI,
-		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCNode,
+		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCNode, AnnotationExpectedStart,
 	}
 }
 
 // Wish is an annotation that asks something of the allocation: our name of it and
-// slurm-bridge's, if that has one.
+// another project's, if that has one.
 type Wish struct{ Name, Alias string }
 
 // Wishes are all that an allocation can be asked for. An owner may carry them
@@ -108,10 +146,21 @@ func Wishes() []Wish {
 		{AnnotationPartition, SlurmBridgePrefix + "partition"},
 		{AnnotationAccount, SlurmBridgePrefix + "account"},
 		{AnnotationQOS, SlurmBridgePrefix + "qos"},
-		{AnnotationTimeLimit, SlurmBridgePrefix + "timelimit"},
-		{AnnotationConstraint, SlurmBridgePrefix + "constraints"},
 		{AnnotationReservation, SlurmBridgePrefix + "reservation"},
+		{AnnotationConstraint, SlurmBridgePrefix + "constraints"},
+		{AnnotationTimeLimit, SlurmBridgePrefix + "timelimit"},
+		{AnnotationTimeLimitWarning, ""},
 		{AnnotationNodesExclusive, SlurmBridgePrefix + "exclusive"},
+		{AnnotationGPUType, ""},
+		{AnnotationLicenses, SlurmBridgePrefix + "licenses"},
+		{AnnotationSwitches, ""},
+		{AnnotationMinNodes, SlurmBridgePrefix + "min-nodes"},
+		{AnnotationMaxNodes, SlurmBridgePrefix + "max-nodes"},
+		{AnnotationNice, ""},
+		{AnnotationComment, ""},
+		{AnnotationWCKey, SlurmBridgePrefix + "wckey"},
+		{AnnotationDependsOn, ""},
+		{AnnotationSbatchFlags, InterLinkPrefix + "flags"},
 		{AnnotationMPILaunch, ""},
 		{AnnotationMPIPMI, ""},
 	}
@@ -119,15 +168,19 @@ func Wishes() []Wish {
 
 // Reasons that a pod or a container shows while it waits, or why it failed.
 const (
-	ReasonWaitingForGang    = "WaitingForGang"
-	ReasonSubmitting        = "Submitting"
-	ReasonQueued            = "Queued"
-	ReasonStarting          = "Starting"
-	ReasonSubmissionFailed  = "SubmissionFailed"
-	ReasonWaitingForSlot    = "WaitingForSlot"
-	ReasonOwnerGone         = "OwnerGone"
-	ReasonConfigError       = "CreateContainerConfigError"
-	ReasonContainerCreating = "ContainerCreating"
+	ReasonWaitingForGang   = "WaitingForGang"
+	ReasonSubmitting       = "Submitting"
+	ReasonQueued           = "Queued"
+	ReasonStarting         = "Starting"
+	ReasonSubmissionFailed = "SubmissionFailed"
+	// ReasonCancellationFailed: the job that is to end could not be cancelled, and is tried again.
+	ReasonCancellationFailed = "CancellationFailed"
+	ReasonWaitingForSlot     = "WaitingForSlot"
+	ReasonOwnerGone          = "OwnerGone"
+	// ReasonWaitingForDependency is that of a gang that waits for another.
+	ReasonWaitingForDependency = "WaitingForDependency"
+	ReasonConfigError          = "CreateContainerConfigError"
+	ReasonContainerCreating    = "ContainerCreating"
 
 	ReasonUnsupported      = "Unsupported" // followed by the feature's name
 	ReasonNoCommand        = "NoCommand"
@@ -140,9 +193,14 @@ const (
 	ReasonInvalidOrders          = "InvalidOrders"          // the orders cannot be read or carried out
 	ReasonSetupFailed            = "SetupFailed"            // the pod's files cannot be laid out on the node
 	ReasonAgentRestarted         = "AgentRestarted"         // an earlier agent of the slot had begun the pod
+	ReasonEvicted                = "Evicted"                // the pod has exceeded a limit of its volumes or logs; kubelet's own word
+
+	// What a pod's Event tells of its port on the HPC node.
+	ReasonPortTaken = "PortTaken" // sshd listens elsewhere: another process on the node has the port
 
 	ReasonNodeFailure     = "NodeFailure"
 	ReasonPreempted       = "Preempted"
+	ReasonRequeued        = "Requeued" // the site put the job back into the queue; it is not run again
 	ReasonDeadline        = "DeadlineExceeded"
 	ReasonOOMKilled       = "OOMKilled"
 	ReasonCancelled       = "AllocationCancelled"

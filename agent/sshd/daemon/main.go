@@ -166,6 +166,9 @@ func (d service) serve(ctx context.Context, listeners []listener) error {
 			failed <- server.Serve(serving, l)
 			stop() // the others too
 		})
+		if l.taken != "" {
+			background.Go(func() { tellAgent(serving, l, d.env, d.logger) })
+		}
 		if l.taken != "" && d.keys.gang != nil {
 			credentials := sshclient.Credentials{HostPublicKey: []byte(d.gang.Peers.HostKey), ClientKey: d.gang.ClientKey}
 			background.Go(func() { announce(serving, l.taken, hostname, credentials, d.logger) })

@@ -38,14 +38,13 @@ func (*Plugin) Validate(_ context.Context, info *framework.Info, _, trainJob *v1
 }
 
 // unknownNames warns of annotations that look like ours and are not, such as
-// misspelt ones, and of options that are labels.
+// misspelt ones, of those that are not for TrainJobs, and of options that are labels.
 func unknownNames(trainJob *v1alpha1.TrainJob) admission.Warnings {
-	known := append(wellknown.Annotations(), wellknown.Cluster)
 	ours := func(name string) bool { return strings.HasPrefix(name, wellknown.Domain+"/") }
 	var warnings admission.Warnings
 	for _, name := range slices.Sorted(maps.Keys(trainJob.Annotations)) {
-		if ours(name) && !slices.Contains(known, name) {
-			warnings = append(warnings, fmt.Sprintf("the annotation %s has no effect: there is none of this name", name))
+		if why := idle(name); why != "" && ours(name) {
+			warnings = append(warnings, fmt.Sprintf("the annotation %s has no effect%s", name, why))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(trainJob.Labels)) {
@@ -54,6 +53,20 @@ func unknownNames(trainJob *v1alpha1.TrainJob) admission.Warnings {
 		}
 	}
 	return warnings
+}
+
+// idle says why an annotation of ours has no effect on a TrainJob, "" if it has one.
+func idle(name string) string {
+	isWish := slices.ContainsFunc(wellknown.Wishes(), func(w wellknown.Wish) bool { return w.Name == name })
+	switch {
+	case isWish, name == wellknown.Cluster:
+		return ""
+	case name == wellknown.AnnotationMPISlots:
+		return " on a TrainJob: spec.trainer.numProcPerNode is the number of MPI processes of a pod"
+	case slices.Contains(wellknown.Annotations(), name):
+		return " on a TrainJob: it belongs on a pod or its JobSet, as in the runtime's template"
+	}
+	return ": there is none of this name"
 }
 
 // idleWishes warns of the TrainJob's wishes if it names no cluster. Those of a

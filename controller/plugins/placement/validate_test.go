@@ -41,6 +41,13 @@ func TestValidate(t *testing.T) {
 			trainJob: `gangline.dev/cluster: alps, gangline.dev/partitoin: gpu`,
 			warnings: admission.Warnings{"the annotation gangline.dev/partitoin has no effect: there is none of this name"},
 		},
+		"annotations of pods and JobSets": {
+			trainJob: `gangline.dev/cluster: alps, gangline.dev/mpi-slots: "2", gangline.dev/rides: "false"`,
+			warnings: admission.Warnings{
+				"the annotation gangline.dev/mpi-slots has no effect on a TrainJob: spec.trainer.numProcPerNode is the number of MPI processes of a pod",
+				"the annotation gangline.dev/rides has no effect on a TrainJob: it belongs on a pod or its JobSet, as in the runtime's template",
+			},
+		},
 		"a cluster without anything to run there": {
 			trainJob: `gangline.dev/cluster: alps`, job: `{name: node, ` + other + cpu + `}`,
 			warnings: admission.Warnings{`nothing will run on the cluster "alps": no pod template of the runtime r asks for a GPU, and none has the label trainer.kubeflow.org/trainjob-ancestor-step=trainer`},

@@ -88,9 +88,9 @@ func TestTheVirtualNodeReadsAllWishes(t *testing.T) {
 	for _, wish := range wellknown.Wishes() {
 		for _, name := range []string{wish.Name, wish.Alias} {
 			if name == "" {
-				continue // slurm-bridge has no such wish
+				continue // nobody else has such a wish
 			}
-			_, rejection := translate.ParseWishes(nil, map[string]string{name: "-"}, nil)
+			_, rejection := translate.ParseWishes(nil, map[string]string{name: "-\n"}, translate.Offer{})
 			if assert.NotNil(t, rejection, name) {
 				assert.Contains(t, rejection.Message, name)
 			}

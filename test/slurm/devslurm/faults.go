@@ -29,6 +29,8 @@ func newFaults(t *target) []*cobra.Command {
 			(*slurm.Cluster).Restart),
 		stop,
 		controllerCommand(t, "start-ctld", "Start slurmctld", (*slurm.Cluster).StartController),
+		controllerCommand(t, "stop-rest", "Stop slurmrestd", (*slurm.Cluster).StopREST),
+		controllerCommand(t, "start-rest", "Start slurmrestd", (*slurm.Cluster).StartREST),
 		controllerCommand(t, "restart-ctld", "Stop and start slurmctld", (*slurm.Cluster).RestartController),
 	}
 }

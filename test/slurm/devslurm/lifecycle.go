@@ -42,6 +42,9 @@ func newUp(t *target) *cobra.Command {
 	f.IntVar(&cfg.UID, "uid", 0, "uid of that user (default: the system's choice)")
 	f.StringVar(&cfg.NodePrefix, "node-prefix", "", `node names without their number (default "hpc", or "NAME-hpc" for other names)`)
 	f.BoolVar(&cfg.Cgroup, "cgroup", false, "track jobs and limit their memory with cgroup v1")
+	f.BoolVar(&cfg.REST, "rest", false, "run slurmrestd too")
+	f.BoolVar(&cfg.Accounting, "accounting", false, "keep jobs in a database: slurmdbd and MariaDB too")
+	f.IntVar(&cfg.MinJobAge, "min-job-age", slurm.DefaultMinJobAge, "seconds that ended jobs are remembered")
 	f.BoolVar(&cfg.NoUserNamespaces, "no-user-namespaces", false, "jobs cannot make user namespaces")
 	return cmd
 }
@@ -113,8 +116,8 @@ func printStatus(out io.Writer, c *slurm.Cluster, st slurm.Status, states map[st
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "cluster %s in %s, supervisor %d\n", c.Name(), c.Dir(), st.PID)
 	fmt.Fprintln(w, "MACHINE\tADDRESS\tPID\tDAEMONS\tSLURM")
-	fmt.Fprintf(w, "%s\t%s\t%s\tslurmctld %s, munged %s\t\n", st.Head.Name, st.Head.Addr, pid(st.Head.PID),
-		daemon(st.Controller), daemon(st.Munge))
+	fmt.Fprintf(w, "%s\t%s\t%s\tslurmctld %s, munged %s%s\t\n", st.Head.Name, st.Head.Addr, pid(st.Head.PID),
+		daemon(st.Controller), daemon(st.Munge), extras(st))
 	for _, n := range st.Nodes {
 		fmt.Fprintf(w, "%s\t%s\t%s\tslurmd %s\t%s\n", n.Name, n.Addr, pid(n.PID), daemon(n.Slurmd), states[n.Name])
 	}
@@ -122,6 +125,20 @@ func printStatus(out io.Writer, c *slurm.Cluster, st slurm.Status, states map[st
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// extras are the daemons that only some clusters have.
+func extras(st slurm.Status) string {
+	var text string
+	for _, d := range []struct {
+		name   string
+		status slurm.DaemonStatus
+	}{{"slurmrestd", st.REST}, {"mariadbd", st.Database}, {"slurmdbd", st.Accounting}} {
+		if d.status != (slurm.DaemonStatus{}) {
+			text += ", " + d.name + " " + daemon(d.status)
+		}
+	}
+	return text
 }
 
 func pid(n int) string {

@@ -18,6 +18,9 @@ func (p Plan) CIDR() string { return p.address(0) + "/24" }
 // HeadAddr is slurmctld's address.
 func (p Plan) HeadAddr() string { return p.address(headHost) }
 
+// RESTPort is slurmrestd's port on the head.
+const RESTPort = 6820
+
 // RootAddr is the address of the root network namespace on the cluster's network.
 func (p Plan) RootAddr() string { return p.address(rootHost) }
 

@@ -17,7 +17,7 @@ SlurmUser=slurm
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=%[3]s,cred_expire=5
-CredType=cred/munge
+%[11]sCredType=cred/munge
 StateSaveLocation=%[4]s
 SlurmdSpoolDir=%[5]s/%%n
 SlurmctldPidFile=%[6]s/slurmctld.pid
@@ -34,8 +34,7 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobCompType=jobcomp/filetxt
 JobCompLoc=%[7]s/jobcomp.log
-AccountingStorageType=accounting_storage/none
-GresTypes=gpu
+%[10]sGresTypes=gpu
 SlurmdParameters=config_overrides
 ReturnToService=2
 MpiDefault=none
@@ -45,7 +44,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,bf_yield_
 PriorityType=priority/basic
 MaxJobCount=50000
 MaxArraySize=20001
-MinJobAge=300
+MinJobAge=%[12]d
 SlurmdTimeout=10
 SlurmctldTimeout=10
 KillWait=3
@@ -65,8 +64,16 @@ func (p Plan) SlurmConfText() string {
 		track, task = "proctrack/cgroup", "task/cgroup"
 	}
 	var b strings.Builder
+	accounting, tokens := "AccountingStorageType=accounting_storage/none\n", ""
+	if p.Accounting {
+		accounting = fmt.Sprintf("AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=%s\n"+
+			"AccountingStoragePass=%s\nAccountingStorageTRES=gres/gpu\n", p.HeadAddr(), p.MungeSocket())
+	}
+	if p.REST {
+		tokens = fmt.Sprintf("AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key=%s\n", p.JWTKey())
+	}
 	fmt.Fprintf(&b, slurmConf, p.Name, p.HeadAddr(), p.MungeSocket(), p.StateDir(), p.SpoolDir(), p.PIDDir(),
-		p.LogDir(), track, task)
+		p.LogDir(), track, task, accounting, tokens, p.MinJobAge)
 	nodes := p.NodePrefix + numbers(1, p.Nodes)
 	addrs := fmt.Sprintf("10.77.%d.%s", p.Subnet, numbers(firstNodeHost, firstNodeHost+p.Nodes-1))
 	fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s CPUs=%d RealMemory=%d", nodes, addrs, p.CPUs, p.MemoryMB)
@@ -87,6 +94,23 @@ func numbers(first, last int) string {
 		return fmt.Sprint(first)
 	}
 	return fmt.Sprintf("[%d-%d]", first, last)
+}
+
+// SlurmdbdConfText is slurmdbd.conf. The database lets slurmdbd in because of the
+// user that it runs as, so there is no password.
+func (p Plan) SlurmdbdConfText() string {
+	return fmt.Sprintf(`DbdHost=%s
+DbdAddr=%s
+SlurmUser=slurm
+AuthType=auth/munge
+AuthInfo=socket=%s
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=slurm
+StorageLoc=slurm_acct_db
+LogFile=%s
+PidFile=%s
+`, Head, p.HeadAddr(), p.MungeSocket(), p.LogFile("slurmdbd.log"), p.path("pid", "slurmdbd.pid"))
 }
 
 // GresConfText is gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only for GPUs that

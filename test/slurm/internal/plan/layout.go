@@ -16,6 +16,7 @@ const (
 func Entries() []string {
 	return []string{
 		planFile, DraftFile, "lock", "control.sock", "etc", "munge", "state", "spool", "pid", "log", "dev", "nodes", "shared",
+		"jwt", "run", "db",
 	}
 }
 
@@ -49,6 +50,21 @@ func (p Plan) MungeDir() string { return p.path("munge") }
 
 // MungeSocket is how every daemon and command authenticates.
 func (p Plan) MungeSocket() string { return p.path("munge", "munge.sock") }
+
+// JWTKey is the key that slurmctld signs and checks tokens with.
+func (p Plan) JWTKey() string { return p.path("jwt", "jwt_hs256.key") }
+
+// RunDir holds the sockets of slurmrestd and of the database; each has a folder.
+func (p Plan) RunDir(name string) string { return p.path("run", name) }
+
+// RESTSocket is slurmrestd's, open to every user: a token is needed all the same.
+func (p Plan) RESTSocket() string { return p.path("run", "rest", "slurmrestd.sock") }
+
+// DatabaseDir and DatabaseSocket are MariaDB's.
+func (p Plan) DatabaseDir() string { return p.path("db") }
+
+// DatabaseSocket lets in Slurm's own user alone.
+func (p Plan) DatabaseSocket() string { return p.path("run", "db", "db.sock") }
 
 // StateDir is where slurmctld saves its state.
 func (p Plan) StateDir() string { return p.path("state") }

@@ -27,6 +27,12 @@ type Plan struct {
 	UID, GID int
 	// Cgroup tracks and limits jobs with cgroups.
 	Cgroup bool
+	// MinJobAge is for how many seconds slurmctld remembers ended jobs.
+	MinJobAge int
+	// REST runs slurmrestd beside slurmctld, with tokens (JWT) as its authentication.
+	REST bool
+	// Accounting keeps jobs in a database: MariaDB and slurmdbd.
+	Accounting bool
 	// NoUserNamespaces keeps what Slurm starts from making user namespaces.
 	NoUserNamespaces bool
 	// Detach lets the cluster outlive the program that started it.

@@ -89,6 +89,13 @@ func (s *supervisor) startSlurmd(n *node) error {
 // startDaemon starts a daemon in a machine as the given user. What it prints goes to
 // <name>.out in the log folder.
 func (s *supervisor) startDaemon(m *machine.Machine, name string, as ids, program string, args ...string) (*machine.Process, error) {
+	return s.startDaemonWith(m, nil, name, as, program, args...)
+}
+
+// startDaemonWith is startDaemon for one that needs more in its environment.
+func (s *supervisor) startDaemonWith(
+	m *machine.Machine, env []string, name string, as ids, program string, args ...string,
+) (*machine.Process, error) {
 	path, err := FindProgram(program)
 	if err != nil {
 		return nil, err
@@ -99,7 +106,7 @@ func (s *supervisor) startDaemon(m *machine.Machine, name string, as ids, progra
 	}
 	defer out.Close()
 	cmd := exec.Command(path, args...)
-	cmd.Env = []string{"PATH=" + SystemPath, "SLURM_CONF=" + s.plan.SlurmConf()}
+	cmd.Env = append([]string{"PATH=" + SystemPath, "SLURM_CONF=" + s.plan.SlurmConf()}, env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: uint32(as.uid), Gid: uint32(as.gid)},

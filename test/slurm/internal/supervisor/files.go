@@ -124,10 +124,7 @@ func makeFiles(p plan.Plan) error {
 		return err
 	}
 	root, owner := ids{0, 0}, ids{p.UID, p.GID}
-	dirs := []struct {
-		path string
-		ids  ids
-	}{
+	dirs := []ownedDir{
 		{filepath.Dir(p.SlurmConf()), root},
 		{p.MungeDir(), munge},
 		{p.StateDir(), slurm},
@@ -138,11 +135,18 @@ func makeFiles(p plan.Plan) error {
 		{p.SharedDir(), owner},
 		{filepath.Dir(p.NodeFile(plan.Head, "")), root},
 	}
+	if p.REST {
+		nobody, err := idsOf(restUser)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, ownedDir{filepath.Dir(p.JWTKey()), slurm}, ownedDir{filepath.Dir(p.RESTSocket()), nobody})
+	}
+	if p.Accounting {
+		dirs = append(dirs, ownedDir{p.DatabaseDir(), slurm}, ownedDir{filepath.Dir(p.DatabaseSocket()), slurm})
+	}
 	for _, name := range append(p.NodeNames(), plan.Head) {
-		dirs = append(dirs, struct {
-			path string
-			ids  ids
-		}{p.NodeFile(name, procDir), root})
+		dirs = append(dirs, ownedDir{p.NodeFile(name, procDir), root})
 	}
 	for _, d := range dirs {
 		if err := os.MkdirAll(d.path, 0o755); err != nil {
@@ -152,20 +156,38 @@ func makeFiles(p plan.Plan) error {
 			return fmt.Errorf("give a folder to its owner: %w", err)
 		}
 	}
-	return errors.Join(makeKey(p, munge), makeGPUs(p), p.WriteConfig())
+	if err := errors.Join(makeKey(mungeFile(p, "munge.key"), 128, munge), makeGPUs(p), p.WriteConfig()); err != nil {
+		return err
+	}
+	if p.REST {
+		if err := makeKey(p.JWTKey(), 32, slurm); err != nil {
+			return err
+		}
+	}
+	if p.Accounting {
+		return writeOwned(p.EtcFile("slurmdbd.conf"), []byte(p.SlurmdbdConfText()), 0o600, slurm)
+	}
+	return nil
 }
 
-func makeKey(p plan.Plan, munge ids) error {
-	key := make([]byte, 128)
-	if _, err := rand.Read(key); err != nil {
-		return fmt.Errorf("make munge's key: %w", err)
+type ownedDir struct {
+	path string
+	ids  ids
+}
+
+// makeKey writes a random key that its owner alone can read.
+func makeKey(path string, size int, owner ids) error {
+	key := make([]byte, size)
+	_, _ = rand.Read(key) // never fails
+	return writeOwned(path, key, 0o400, owner)
+}
+
+func writeOwned(path string, data []byte, mode os.FileMode, owner ids) error {
+	if err := os.WriteFile(path, data, mode); err != nil {
+		return fmt.Errorf("write a daemon's file: %w", err)
 	}
-	path := mungeFile(p, "munge.key")
-	if err := os.WriteFile(path, key, 0o400); err != nil {
-		return fmt.Errorf("write munge's key: %w", err)
-	}
-	if err := os.Chown(path, munge.uid, munge.gid); err != nil {
-		return fmt.Errorf("give munge its key: %w", err)
+	if err := os.Chown(path, owner.uid, owner.gid); err != nil {
+		return fmt.Errorf("give a daemon its file: %w", err)
 	}
 	return nil
 }

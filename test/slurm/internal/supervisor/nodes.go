@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gangline/gangline/test/slurm/internal/machine"
 	"github.com/gangline/gangline/test/slurm/internal/plan"
 )
@@ -88,6 +90,17 @@ func (s *supervisor) restart(n *node) error {
 		}
 	}
 	if err := s.startNode(n); err != nil {
+		return err
+	}
+	return s.startSlurmd(n)
+}
+
+// killDaemon ends a node's slurmd with SIGKILL and starts another.
+func (s *supervisor) killDaemon(n *node) error {
+	if !n.up() || !running(n.slurmd) {
+		return fmt.Errorf("slurmd on %s does not run", n.name)
+	}
+	if err := s.endDaemon(n.slurmd, unix.SIGKILL); err != nil {
 		return err
 	}
 	return s.startSlurmd(n)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gangline/gangline/test/slurm/internal/plan"
 )
 
 // SystemPath is the PATH of daemons and of commands in machines.
@@ -26,12 +28,19 @@ func FindProgram(name string) (string, error) {
 	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
 }
 
-// CheckPrograms says which programs are missing and which of Debian's packages hold them.
-func CheckPrograms() error {
+// CheckPrograms says which programs that a cluster needs are missing and which of
+// Debian's packages hold them.
+func CheckPrograms(p plan.Plan) error {
 	packages := map[string]string{
 		"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "sbatch": "slurm-wlm", "srun": "slurm-wlm",
 		"squeue": "slurm-wlm", "sinfo": "slurm-wlm", "scontrol": "slurm-wlm", "scancel": "slurm-wlm",
 		"munged": "munge", "ip": "iproute2", "useradd": "passwd",
+	}
+	if p.REST {
+		packages["slurmrestd"] = "slurmrestd slurm-wlm-jwt-plugin"
+	}
+	if p.Accounting {
+		packages["slurmdbd"], packages["mariadbd"] = "slurmdbd", "mariadb-server"
 	}
 	var programs, install []string
 	for program, pkg := range packages {

@@ -29,14 +29,17 @@ const (
 	OpStop            Op = "stop"
 	OpCrash           Op = "crash"
 	OpRestart         Op = "restart"
+	OpKillDaemon      Op = "kill-daemon"
 	OpStopController  Op = "stop-controller"
 	OpStartController Op = "start-controller"
+	OpStopREST        Op = "stop-rest"
+	OpStartREST       Op = "start-rest"
 )
 
 // Request is one order.
 type Request struct {
 	Op Op
-	// Node is the node meant by OpCrash and OpRestart.
+	// Node is the node meant by OpCrash, OpRestart and OpKillDaemon.
 	Node string `json:",omitempty"`
 	// Kill makes OpStopController a SIGKILL.
 	Kill bool `json:",omitempty"`
@@ -54,6 +57,8 @@ type Status struct {
 	PID        int
 	Controller DaemonStatus
 	Munge      DaemonStatus
+	// REST, Database and Accounting (slurmdbd) run only where they were asked for.
+	REST, Database, Accounting DaemonStatus
 	// Head is the head's machine, Nodes are the nodes' in order.
 	Head  MachineStatus
 	Nodes []MachineStatus

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// startWithin is how long a daemon may take to answer.
+const startWithin = 30 * time.Second
+
 // order is a request on its way to the main thread.
 type order struct {
 	req   Request
@@ -104,22 +107,24 @@ func (s *supervisor) carryOut(ctx context.Context, req Request) error {
 	switch req.Op {
 	case OpStatus, OpStop:
 		return nil
-	case OpCrash, OpRestart:
+	case OpCrash, OpRestart, OpKillDaemon:
 		n, err := s.find(req.Node)
 		if err != nil {
 			return err
 		}
-		if req.Op == OpCrash {
-			return s.crash(n)
-		}
-		return s.restart(n)
+		return map[Op]func(*node) error{OpCrash: s.crash, OpRestart: s.restart, OpKillDaemon: s.killDaemon}[req.Op](n)
 	case OpStopController:
 		return s.stopController(req.Kill)
 	case OpStartController:
-		const within = 30 * time.Second
-		ctx, cancel := context.WithTimeout(ctx, within)
+		ctx, cancel := context.WithTimeout(ctx, startWithin)
 		defer cancel()
 		return s.startController(ctx)
+	case OpStopREST:
+		return s.stopREST()
+	case OpStartREST:
+		ctx, cancel := context.WithTimeout(ctx, startWithin)
+		defer cancel()
+		return s.startREST(ctx)
 	}
 	return fmt.Errorf("unknown order %q", req.Op)
 }
@@ -129,6 +134,9 @@ func (s *supervisor) status() Status {
 		PID:        os.Getpid(),
 		Controller: daemonStatus(s.controller),
 		Munge:      daemonStatus(s.munge),
+		REST:       daemonStatus(s.rest),
+		Database:   daemonStatus(s.database),
+		Accounting: daemonStatus(s.accounting),
 		Head:       MachineStatus{Name: s.head.name, Addr: s.plan.HeadAddr(), PID: s.head.pid()},
 	}
 	for _, n := range s.nodes {

@@ -35,6 +35,9 @@ type supervisor struct {
 	nodes      []*node
 	munge      *machine.Process
 	controller *machine.Process
+	rest       *machine.Process // nil where there is none, as the next two
+	database   *machine.Process
+	accounting *machine.Process
 }
 
 // Run is the life of a supervisor. Its standard input brings the plan, then nothing: its
@@ -103,12 +106,18 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 	if err := connectHead(s.plan, s.head.machine); err != nil {
 		return err
 	}
-	s.step("starting munged, slurmctld and the nodes' namespaces")
+	s.step("starting the head's daemons and the nodes' namespaces")
 	daemons := make(chan error, 1)
 	go func() {
 		err := s.startMunge(ctx)
+		if err == nil && s.plan.Accounting {
+			err = s.startAccounting(ctx)
+		}
 		if err == nil {
 			err = s.startController(ctx)
+		}
+		if err == nil && s.plan.REST {
+			err = s.startREST(ctx)
 		}
 		daemons <- err
 	}()
@@ -209,7 +218,9 @@ func (s *supervisor) tearDown() error {
 
 func removeSockets(p plan.Plan) error {
 	var failed []error
-	for _, path := range []string{p.ControlSocket(), p.MungeSocket(), p.MungeSocket() + ".lock"} {
+	for _, path := range []string{
+		p.ControlSocket(), p.MungeSocket(), p.MungeSocket() + ".lock", p.RESTSocket(), p.DatabaseSocket(),
+	} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			failed = append(failed, fmt.Errorf("remove a socket: %w", err))
 		}

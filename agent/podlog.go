@@ -1,0 +1,27 @@
+package agent
+
+import (
+	"path/filepath"
+
+	"github.com/gangline/gangline/agent/crilog"
+)
+
+// Kubelet's own bounds (containerLogMaxSize, containerLogMaxFiles), for a node
+// that names none.
+const (
+	defaultLogBytes = 10 << 20
+	defaultLogFiles = 5
+)
+
+// createLog makes the log of a container's run, and removes those that kubectl
+// cannot ask for: only the current run's and the one's before are ever shown.
+func (p *pod) createLog(path string, run int) (*crilog.Log, error) {
+	if err := crilog.Prune(filepath.Dir(path), run-1); err != nil {
+		p.logger.Warn("logs of earlier runs stay", "error", err)
+	}
+	limits := crilog.Limits{MaxBytes: p.orders.Logs.MaxBytes, MaxFiles: p.orders.Logs.MaxFiles}
+	if limits == (crilog.Limits{}) {
+		limits = crilog.Limits{MaxBytes: defaultLogBytes, MaxFiles: defaultLogFiles}
+	}
+	return crilog.Create(path, limits)
+}

@@ -1,0 +1,229 @@
+package provider
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+// giveBack ends the allocation: agents are asked to go by themselves, so that
+// the job's end is in its accounting as what it was; one that has not started,
+// or does not go, is cancelled, again and again until the workload manager says
+// that it is gone.
+func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
+	a := s.alloc
+	log := logr.FromContextOrDiscard(ctx)
+	if !a.gang.Release {
+		a.gang.Release, a.releasedAt = true, s.now
+		if err := a.writeGang(); err != nil {
+			a.gang.Release = false
+			return err
+		}
+		faults.At(faults.Releasing)
+		log.Info("releasing the allocation", "allocation", a.name())
+	}
+	if a.job == nil {
+		return r.giveBackUnsubmitted(ctx, s)
+	}
+	patience := r.config.ReleaseTimeout.Duration
+	if j := s.job; j != nil && (j.Phase == wlm.PhaseQueued || j.Phase == wlm.PhaseStarting) && agentsMissing(s.reports) == len(s.reports) {
+		patience = 0 // nobody is there who could go by himself
+	}
+	if left := patience - s.now.Sub(a.releasedAt); left > 0 {
+		s.within(left)
+		return nil
+	}
+	r.cancel(ctx, s)
+	return nil
+}
+
+// cancel asks for the end of the allocation's job, after growing pauses, for as
+// long as listings show that it has not ended.
+//
+// Each try needs a listing younger than the one before. So a workload manager
+// that is silent is asked nothing but its list, however many gangs are to end;
+// and a job is never cancelled by its number alone: a workload manager that has
+// lost its state may have given that to somebody else's.
+func (r *Reconciler) cancel(ctx context.Context, s *state) {
+	a := s.alloc
+	if s.job == nil || s.job.Phase == wlm.PhaseEnding || !s.listed.After(a.cancelledAt) {
+		s.within(r.config.JobInterval.Duration)
+		return
+	}
+	if left := a.cancels.left(s.now); left > 0 {
+		s.within(left)
+		return
+	}
+	faults.At(faults.Cancelling)
+	err := r.manager.Cancel(ctx, a.job.ID)
+	faults.At(faults.Cancelled)
+	a.cancelledAt = time.Now()
+	a.cancels.tried(a.cancelledAt)
+	s.within(r.config.JobInterval.Duration)
+	log := logr.FromContextOrDiscard(ctx).WithValues("job", a.job.ID, "tries", a.cancels.tries)
+	if err == nil {
+		log.Info("cancelled the job")
+		return
+	}
+	log.Error(err, "could not cancel the job; trying again")
+	if message := err.Error(); message != a.cancelError {
+		a.cancelError = message
+		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonCancellationFailed, "%s did not take the cancellation of job %s and is asked again: %s", r.kind, a.job.ID, message)
+	}
+}
+
+// retries paces what is tried again and again: at first after 5 s, then twice as
+// long each time, at most a minute.
+type retries struct {
+	tries int
+	last  time.Time
+}
+
+const (
+	firstRetry   = 5 * time.Second
+	longestRetry = time.Minute
+)
+
+func (r *retries) tried(now time.Time) { r.tries, r.last = r.tries+1, now }
+
+// left is the time until the next try.
+func (r *retries) left(now time.Time) time.Duration {
+	if r.tries == 0 {
+		return 0
+	}
+	return backOff(r.tries, longestRetry) - now.Sub(r.last)
+}
+
+// backOff is the pause after so many tries.
+func backOff(tries int, longest time.Duration) time.Duration {
+	delay := firstRetry
+	for range tries - 1 {
+		if delay *= 2; delay >= longest {
+			return longest
+		}
+	}
+	return delay
+}
+
+// giveBackUnsubmitted ends an allocation whose submission was never answered.
+func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
+	a := s.alloc
+	if !a.untouched {
+		if !s.listed.After(a.lastTry) {
+			s.within(r.config.JobInterval.Duration)
+			return nil
+		}
+		if s.job != nil {
+			return r.adopt(ctx, s)
+		}
+	}
+	s.within(10 * time.Millisecond)
+	return r.markEnded(ctx, a, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
+}
+
+// markEnded writes the allocation's last word. A job of it that shows up after
+// all finds that it is not wanted.
+func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
+	if !a.gang.Release {
+		a.gang.Release = true
+		if err := a.writeGang(); err != nil {
+			return err
+		}
+	}
+	if err := spool.Write(a.dir.Ended(), e); err != nil {
+		return err
+	}
+	faults.At(faults.Ended)
+	r.registry.markEnded(a, e)
+	logr.FromContextOrDiscard(ctx).Info("the allocation has ended", "allocation", a.name(), "outcome", e.Outcome, "message", e.Message)
+	return nil
+}
+
+// pursuit cancels jobs that belong to no living allocation.
+type pursuit struct {
+	mu    sync.Mutex
+	tries map[string]*retries // by job id
+}
+
+// due tells whether the job is to be cancelled now, and counts the try.
+func (p *pursuit) due(jobID string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tries == nil {
+		p.tries = map[string]*retries{}
+	}
+	if p.tries[jobID] == nil {
+		p.tries[jobID] = &retries{}
+	}
+	if p.tries[jobID].left(now) > 0 {
+		return false
+	}
+	p.tries[jobID].tried(now)
+	return true
+}
+
+// keep forgets all jobs but these.
+func (p *pursuit) keep(active []wlm.Job) {
+	ids := make(map[string]bool, len(active))
+	for _, j := range active {
+		ids[j.ID] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.tries {
+		if !ids[id] {
+			delete(p.tries, id)
+		}
+	}
+}
+
+// pursue cancels a job that is not wanted, if it is time to; it reports whether
+// that was asked for and taken.
+func (r *Reconciler) pursue(ctx context.Context, j wlm.Job, why string) bool {
+	if !r.pursuit.due(j.ID, time.Now()) {
+		return false
+	}
+	log := logr.FromContextOrDiscard(ctx).WithValues("job", j.ID, "allocation", j.Name)
+	log.Info("cancelling a job: " + why)
+	if err := r.manager.Cancel(ctx, j.ID); err != nil {
+		log.Error(err, "could not cancel the job; trying again")
+		return false
+	}
+	return true
+}
+
+// cancelLate cancels jobs whose allocation has ended for us: submissions that
+// were given up and came through after all, and jobs that were lost and found.
+func (r *Reconciler) cancelLate(ctx context.Context) {
+	active := r.jobs.active()
+	r.pursuit.keep(active)
+	for _, j := range active {
+		if r.registry.hasEnded(j.Name) {
+			r.pursue(ctx, j, "its allocation has ended")
+		}
+	}
+}
+
+// dropDuplicates cancels every job of the allocation's name but the one that
+// counts. There is one only if a submission was under way when an earlier life
+// of this process died; its launcher finds the claim taken, so it runs nothing.
+func (r *Reconciler) dropDuplicates(ctx context.Context, s *state) {
+	if s.alloc.job == nil {
+		return
+	}
+	for _, j := range s.jobs {
+		if j.ID == s.alloc.job.ID || j.Phase == wlm.PhaseEnded || j.Phase == wlm.PhaseEnding {
+			continue
+		}
+		r.pursue(ctx, j, "it is a second one of the same name; kept is "+s.alloc.job.ID)
+		s.within(firstRetry)
+	}
+}

@@ -1,0 +1,123 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/provider/spool"
+)
+
+// chooseRun tells which run's log is asked for, as kubelet does
+// (validateContainerLogStatus): that of the current run, or of the last that ended
+// where the next has not begun; previous is the one that ended before the current
+// one. runs are those that have left a log.
+func chooseRun(pod string, s corev1.ContainerStatus, previous bool, runs []int) (int, error) {
+	last := s.LastTerminationState.Terminated
+	switch {
+	case previous && (last == nil || last.ContainerID == ""):
+		return 0, &httpError{http.StatusBadRequest, fmt.Sprintf("previous terminated container %q in pod %q not found", s.Name, pod)}
+	case previous:
+		return runOf(last.ContainerID), nil
+	case s.State.Running != nil:
+		return int(s.RestartCount), nil
+	case s.State.Terminated != nil && s.State.Terminated.ContainerID != "":
+		return runOf(s.State.Terminated.ContainerID), nil
+	case last != nil && last.ContainerID != "":
+		return runOf(last.ContainerID), nil
+	case len(runs) > 0: // it ran, and nobody was left to tell how it ended
+		return runs[len(runs)-1], nil
+	case s.State.Terminated != nil:
+		return 0, &httpError{http.StatusBadRequest, fmt.Sprintf("container %q in pod %q is terminated", s.Name, pod)}
+	}
+	return 0, &httpError{http.StatusBadRequest, notStarted(pod, s)}
+}
+
+// runOf is the run that a container's id names: its last part (see
+// agent/lifecycle.RunID).
+func runOf(containerID string) int {
+	run, err := strconv.Atoi(containerID[strings.LastIndexByte(containerID, '-')+1:])
+	if err != nil {
+		return 0
+	}
+	return run
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	named := func(c corev1.Container) bool { return c.Name == name }
+	return slices.ContainsFunc(pod.Spec.Containers, named) || slices.ContainsFunc(pod.Spec.InitContainers, named) ||
+		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+}
+
+// statusOf is a container's status as the API server has it.
+func statusOf(pod *corev1.Pod, container string) (corev1.ContainerStatus, bool) {
+	return statusNamed(container, pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses)
+}
+
+// statusIn is a container's status as the pod's agent reports it.
+func statusIn(pod *spool.PodStatus, container string) (corev1.ContainerStatus, bool) {
+	return statusNamed(container, pod.Containers, pod.InitContainers, pod.EphemeralContainers)
+}
+
+func statusNamed(name string, lists ...[]corev1.ContainerStatus) (corev1.ContainerStatus, bool) {
+	for _, list := range lists {
+		for _, s := range list {
+			if s.Name == name {
+				return s, true
+			}
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}
+
+// logDir is the directory of a container's logs; root is nil if there is none.
+type logDir struct {
+	root *os.Root
+	runs []int
+}
+
+func (d logDir) close() {
+	if d.root != nil {
+		_ = d.root.Close()
+	}
+}
+
+// openLogDir opens a container's log directory. The pod's own user owns the
+// allocation's directory: a link out of it, in the log's place, would show him
+// what this process can read.
+func openLogDir(place Place, pod types.UID, container string) (logDir, error) {
+	allocation, err := os.OpenRoot(string(place.Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return logDir{}, nil
+	}
+	if err != nil {
+		return logDir{}, fmt.Errorf("opening the spool: %w", err)
+	}
+	defer allocation.Close() //nolint:errcheck // only read
+	inside, err := filepath.Rel(string(place.Dir), filepath.Join(place.Dir.PodLogs(place.Slot, string(pod)), container))
+	if err != nil {
+		return logDir{}, fmt.Errorf("finding the log: %w", err)
+	}
+	root, err := allocation.OpenRoot(inside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return logDir{}, nil
+	}
+	if err != nil {
+		return logDir{}, fmt.Errorf("finding the log: %w", err)
+	}
+	runs, err := crilog.Runs(root)
+	if err != nil {
+		return logDir{}, errors.Join(err, root.Close())
+	}
+	return logDir{root, runs}, nil
+}

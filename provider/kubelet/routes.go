@@ -1,0 +1,77 @@
+package kubelet
+
+import (
+	"net/http"
+
+	"github.com/virtual-kubelet/virtual-kubelet/node/api"
+)
+
+// Route is one thing that the node's port serves, and who may have it. What is
+// not in the table is not served.
+type Route struct {
+	Methods []string
+	// Path is a pattern of http.ServeMux.
+	Path string
+	// Verb is what the caller must be allowed to do; empty for the request's
+	// own ("get" for GET, "create" for POST).
+	Verb string
+	// Subresources are those of the node (nodes/proxy, …) of which the caller
+	// must be allowed one; kubelet's, see
+	// https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/.
+	Subresources []string
+
+	handler http.Handler
+}
+
+// Routes are all that the node's port serves.
+func Routes() []Route { return routes(handlers{}) }
+
+// handlers answer the routes.
+type handlers struct {
+	healthz, pods, runningPods, logs http.Handler
+	summary, resource                http.Handler
+	exec, attach, portForward        http.Handler
+}
+
+// The subresources of a node that open a route.
+const (
+	proxy       = "proxy"
+	podsRight   = "pods"
+	healthRight = "healthz"
+	statsRight  = "stats"
+	metricRight = "metrics"
+)
+
+// routes is the table. To run something in a pod one must be allowed to create,
+// whatever the method: a WebSocket begins with GET, and with kubelet the right
+// to get nodes/proxy, which many a monitoring agent has, is the right to run
+// anything in any pod.
+func routes(h handlers) []Route {
+	get, stream := []string{http.MethodGet}, []string{http.MethodGet, http.MethodPost}
+	return []Route{
+		{Methods: get, Path: "/healthz", Subresources: []string{healthRight, proxy}, handler: h.healthz},
+		{Methods: get, Path: "/pods", Subresources: []string{podsRight, proxy}, handler: h.pods},
+		{Methods: get, Path: "/runningpods/{$}", Subresources: []string{podsRight, proxy}, handler: h.runningPods},
+		{Methods: get, Path: "/containerLogs/{namespace}/{pod}/{container}", Subresources: []string{proxy}, handler: h.logs},
+		{Methods: get, Path: "/stats/summary", Subresources: []string{statsRight}, handler: h.summary},
+		{Methods: get, Path: "/stats/summary/{$}", Subresources: []string{statsRight}, handler: h.summary},
+		{Methods: get, Path: "/metrics/resource", Subresources: []string{metricRight}, handler: h.resource},
+		{Methods: get, Path: "/metrics/resource/{$}", Subresources: []string{metricRight}, handler: h.resource},
+		{Methods: stream, Path: "/exec/{namespace}/{pod}/{container}", Verb: "create", Subresources: []string{proxy}, handler: h.exec},
+		{Methods: stream, Path: "/attach/{namespace}/{pod}/{container}", Verb: "create", Subresources: []string{proxy}, handler: h.attach},
+		{Methods: stream, Path: "/portForward/{namespace}/{pod}", Verb: "create", Subresources: []string{proxy}, handler: h.portForward},
+	}
+}
+
+// mux joins the table to the caller's rights. Whoever asks for something else
+// needs the right to all (nodes/proxy) to learn that it is not there.
+func mux(table []Route, who *access) *http.ServeMux {
+	m := http.NewServeMux()
+	for _, r := range table {
+		for _, method := range r.Methods {
+			m.Handle(method+" "+r.Path, who.require(r, r.handler))
+		}
+	}
+	m.Handle("/", who.require(Route{Subresources: []string{proxy}}, http.HandlerFunc(api.NotFound)))
+	return m
+}

@@ -1,0 +1,247 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/gangline/gangline/provider/wlm"
+)
+
+// NodeEntry is one more virtual node of the same process, for another partition. What it
+// does not say is as the first node's.
+type NodeEntry struct {
+	// Name is the virtual node's name, Partition the one that it stands for.
+	Name      string `json:"name"`
+	Partition string `json:"partition"`
+	// Port is that of the node's own API. Default: the one after the node before it.
+	Port        int32 `json:"port,omitempty"`
+	QueueFactor int   `json:"queueFactor,omitempty"`
+	MaxPods     int   `json:"maxPods,omitempty"`
+	// NodeLabels and NodeTaints are added to the first node's.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	NodeTaints []corev1.Taint    `json:"nodeTaints,omitempty"`
+}
+
+// each are the configurations of the process's virtual nodes, the first one's first.
+func (c Config) each() []Config {
+	first := c
+	first.Nodes = nil
+	all := []Config{first}
+	port := c.Kubelet.Port
+	for _, entry := range c.Nodes {
+		n := first
+		n.NodeName, n.Partition = entry.Name, entry.Partition
+		port++
+		if entry.Port != 0 {
+			port = entry.Port
+		}
+		n.Kubelet.Port = port
+		if n.Kubelet.CertDir != "" {
+			n.Kubelet.CertDir = filepath.Join(n.Kubelet.CertDir, entry.Name) // a certificate is for one name
+		}
+		if entry.QueueFactor != 0 {
+			n.QueueFactor = entry.QueueFactor
+		}
+		if entry.MaxPods != 0 {
+			n.MaxPods = entry.MaxPods
+		}
+		n.NodeLabels = maps.Clone(first.NodeLabels)
+		for key, value := range entry.NodeLabels {
+			if n.NodeLabels == nil {
+				n.NodeLabels = map[string]string{}
+			}
+			n.NodeLabels[key] = value
+		}
+		n.NodeTaints = slices.Concat(first.NodeTaints, entry.NodeTaints)
+		n.MetricsAddress = "" // the first one serves those of all
+		all = append(all, n)
+	}
+	return all
+}
+
+// nodesProblems is what is wrong with the further nodes.
+func (c *Config) nodesProblems() []string {
+	var problems []string
+	names, ports := map[string]bool{}, map[int32]bool{}
+	for i, n := range c.each() {
+		switch {
+		case i > 0 && (n.NodeName == "" || n.Partition == ""):
+			problems = append(problems, fmt.Sprintf("nodes[%d] needs a name and a partition", i-1))
+			continue
+		case i > 0 && n.QueueFactor < 1:
+			problems = append(problems, fmt.Sprintf("nodes: %s: queueFactor must be 1 or more, not %d", n.NodeName, n.QueueFactor))
+		}
+		if names[n.NodeName] {
+			problems = append(problems, fmt.Sprintf("nodes: two nodes have the name %q", n.NodeName))
+		}
+		if ports[n.Kubelet.Port] {
+			problems = append(problems, fmt.Sprintf("nodes: %s: another node has the port %d", n.NodeName, n.Kubelet.Port))
+		}
+		names[n.NodeName], ports[n.Kubelet.Port] = true, true
+		if i > 0 {
+			problems = append(problems, n.nodeProblems()...)
+		}
+	}
+	return problems
+}
+
+// common is what the virtual nodes of a process share: one listing of jobs and one
+// inventory for all of them.
+type common struct {
+	rest      *rest.Config
+	clientset kubernetes.Interface
+	cluster   types.UID
+	version   string // the workload manager's
+	jobs      *jobTable
+	inventory *sharedInventory
+	family    *family
+}
+
+// family are the registries of the process's virtual nodes: a gang may depend on one that
+// is on another of them. It is complete before any of them starts.
+type family struct{ registries []*registry }
+
+// submitted are the jobs of all nodes' allocations that have not ended.
+func (f *family) submitted() []wlm.JobRef {
+	var refs []wlm.JobRef
+	for _, r := range f.registries {
+		refs = append(refs, r.submitted()...)
+	}
+	return refs
+}
+
+// nodeRun is one virtual node that is ready to start.
+type nodeRun struct {
+	manager manager.Manager
+	listed  func(changed []string, err error)
+}
+
+// Run is the life of the process's virtual nodes: it ends with the context or with the
+// first error that one of them cannot live with.
+func Run(ctx context.Context, o Options) error {
+	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
+	shared, err := newCommon(ctx, o)
+	if err != nil {
+		return err
+	}
+	var nodes []nodeRun
+	for _, c := range o.Config.each() {
+		n, err := prepareNode(ctx, o, c, shared)
+		if err != nil {
+			return fmt.Errorf("node %s: %w", c.NodeName, err)
+		}
+		nodes = append(nodes, n)
+	}
+	runs := []func(context.Context) error{func(ctx context.Context) error {
+		return shared.jobs.run(ctx, func(changed []string, err error) {
+			for _, n := range nodes {
+				n.listed(changed, err)
+			}
+		})
+	}}
+	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
+		runs = append(runs, inside.Run) // a workload manager that lives in this process
+	}
+	for _, run := range runs {
+		if err := nodes[0].manager.Add(manager.RunnableFunc(run)); err != nil {
+			return fmt.Errorf("preparing the virtual nodes: %w", err)
+		}
+	}
+	return runAll(ctx, nodes)
+}
+
+// runAll runs the nodes until one of them ends, and then ends the others.
+func runAll(ctx context.Context, nodes []nodeRun) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() { ends <- n.manager.Start(ctx) }()
+	}
+	var errs []error
+	for range nodes {
+		if err := <-ends; err != nil {
+			errs = append(errs, fmt.Errorf("running the virtual node: %w", err))
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+func newCommon(ctx context.Context, o Options) (common, error) {
+	rc := rest.CopyConfig(o.REST)
+	rc.QPS, rc.Burst = apiQPS, apiBurst
+	clientset, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return common{}, fmt.Errorf("making the API server's client: %w", err)
+	}
+	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return common{}, fmt.Errorf("reading the cluster's identity (namespace kube-system): %w", err)
+	}
+	version, err := o.Manager.Name(ctx)
+	if err != nil {
+		return common{}, fmt.Errorf("asking the workload manager for its version: %w", err)
+	}
+	all := &family{}
+	return common{
+		rest: rc, clientset: clientset, cluster: system.UID, version: version,
+		jobs: &jobTable{
+			manager: o.Manager, interval: o.Config.JobInterval.Duration, history: newHistory(o.Manager, all.submitted),
+		},
+		family:    all,
+		inventory: &sharedInventory{Manager: o.Manager, fresh: o.Config.InventoryInterval.Duration / 2},
+	}, nil
+}
+
+// metricsOf is where a node's own metrics go. Several nodes of one process are told apart
+// by a label.
+func metricsOf(c Config, node string) prometheus.Registerer {
+	if len(c.Nodes) == 0 {
+		return metrics.Registry
+	}
+	return prometheus.WrapRegistererWith(prometheus.Labels{"node": node}, metrics.Registry)
+}
+
+// sharedInventory is a workload manager that is asked for its inventory once for all
+// nodes that want it at about the same time.
+type sharedInventory struct {
+	wlm.Manager
+	fresh time.Duration // how long an answer is good for the others
+
+	mu   sync.Mutex
+	at   time.Time
+	last wlm.Inventory
+}
+
+// Inventory implements wlm.Manager. A failed query is not remembered.
+func (s *sharedInventory) Inventory(ctx context.Context) (wlm.Inventory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && time.Since(s.at) < s.fresh {
+		return s.last, nil
+	}
+	inv, err := s.Manager.Inventory(ctx)
+	if err != nil {
+		return wlm.Inventory{}, err
+	}
+	s.at, s.last = time.Now(), inv
+	return inv, nil
+}

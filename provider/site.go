@@ -1,0 +1,112 @@
+package provider
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+)
+
+// siteView is what admission needs to know of the HPC side at one moment.
+type siteView struct {
+	site      translate.Site
+	inventory wlm.Inventory
+	partition string         // the configured default, or the manager's
+	allowed   []string       // partitions that pods may name; empty for all
+	flags     []string       // options of the workload manager's that pods may set
+	niceness  map[string]int // by PriorityClass
+	// limitWarning is how long before a time limit pods are stopped, 0 for their own
+	// grace period, below 0 for not at all.
+	limitWarning time.Duration
+}
+
+func newSiteView(c Config, inv wlm.Inventory) siteView {
+	return siteView{
+		site: translate.Site{
+			GPUResource: corev1.ResourceName(c.GPUResource), Devices: c.Resources, Images: c.Images, HostPaths: c.HostPaths,
+			ReadOnlyHostPaths: c.ReadOnlyHostPaths, ClaimRules: c.Volumes.Claims, User: hpcUser(),
+		},
+		inventory: inv, partition: c.Partition, allowed: c.Partitions,
+		flags: c.Slurm.AllowedFlags, niceness: c.PriorityClasses,
+		limitWarning: c.TimeLimitWarning.Duration,
+	}
+}
+
+// offer is what pods may wish for. What the inventory tells is nil while it is not
+// known.
+func (v siteView) offer() translate.Offer {
+	o := translate.Offer{Partitions: v.allowed, Flags: v.flags}
+	types := map[string]bool{}
+	for _, p := range v.inventory.Partitions {
+		if len(v.allowed) == 0 {
+			o.Partitions = append(o.Partitions, p.Name)
+		}
+		for gpuType := range gpuTypes(p.Nodes) {
+			types[gpuType] = true
+		}
+	}
+	if len(v.inventory.Partitions) > 0 {
+		o.GPUTypes = append([]string{}, slices.Sorted(maps.Keys(types))...)
+	}
+	return o
+}
+
+// of narrows the site to the nodes of a partition. A node that is down today
+// counts: it may be up when the job's turn comes.
+func (v siteView) of(partition string) translate.Site {
+	site := v.site
+	site.Nodes = v.nodes(partition)
+	return site
+}
+
+// node is what an HPC node has, as limits that a container does not set count;
+// nothing where the node is not known.
+func (v siteView) node(name string) corev1.ResourceList {
+	for _, p := range v.inventory.Partitions {
+		for _, n := range p.Nodes {
+			if n.Name == name {
+				return corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewQuantity(int64(n.CPUs), resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
+
+					corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratchSpace, resource.BinarySI),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// nodes is what each node of a partition has; "" is the default partition.
+func (v siteView) nodes(partition string) []translate.Resources {
+	if partition == "" {
+		partition = v.partition
+	}
+	var nodes []translate.Resources
+	for _, p := range v.inventory.Partitions {
+		if p.Name != partition && (partition != "" || !p.Default) {
+			continue
+		}
+		for _, n := range p.Nodes {
+			nodes = append(nodes, nodeResources(n))
+		}
+	}
+	return nodes
+}
+
+// gpuTypes are the types of GPUs that nodes have, with how many there are of each.
+func gpuTypes(nodes []wlm.Node) map[string]int {
+	types := map[string]int{}
+	for _, n := range nodes {
+		typed, _ := n.Gres.Split()
+		for gpuType, count := range typed.Counts() {
+			types[gpuType] += count
+		}
+	}
+	return types
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/provider/wlm"
+)
+
+// ASCII's own separators: squeue passes them on, and no name that this product
+// gives has them. A job's name is its user's and may hold anything else, line
+// ends included; so it comes last.
+const (
+	recordSeparator = "\x1e"
+	fieldSeparator  = "\x1f"
+)
+
+// squeueFormat gives a record per job: id, state, user, nodes, times of
+// submission, start and end, reason, name. Source: squeue(1), --format.
+const squeueFormat = recordSeparator + "%i" + fieldSeparator + "%T" + fieldSeparator + "%u" + fieldSeparator + "%N" +
+	fieldSeparator + "%V" + fieldSeparator + "%S" + fieldSeparator + "%e" + fieldSeparator + "%r" + fieldSeparator + "%j"
+
+// parseJobs reads squeue's output. The components of a heterogeneous job are one
+// job under their leader's id.
+func parseJobs(out string) ([]wlm.Job, error) {
+	records := strings.Split(out, recordSeparator)
+	if strings.TrimSpace(records[0]) != "" {
+		return nil, fmt.Errorf("reading squeue's list: it starts with %q", records[0])
+	}
+	var components []slurm.Component
+	for _, record := range records[1:] {
+		c, err := parseRecord(record)
+		if err != nil {
+			return nil, fmt.Errorf("reading squeue's list: %w", err)
+		}
+		components = append(components, c)
+	}
+	return slurm.Fold(components), nil
+}
+
+func parseRecord(record string) (slurm.Component, error) {
+	const fields = 9
+	f := strings.SplitN(strings.TrimSuffix(record, "\n"), fieldSeparator, fields)
+	if len(f) != fields {
+		return slurm.Component{}, fmt.Errorf("%q has %d fields, not %d", record, len(f), fields)
+	}
+	id, offset, err := parseComponentID(f[0])
+	if err != nil {
+		return slurm.Component{}, err
+	}
+	c := slurm.NewComponent(id, offset, slurm.StateOf(f[1]), f[7], f[3], parseTime(f[5]), parseTime(f[6]))
+	c.User, c.Submitted, c.Name = f[2], parseTime(f[4]), f[8]
+	return c, nil
+}
+
+// parseComponentID reads "12", "12+1" for a component of a heterogeneous job, and
+// "12_3" for a task of an array.
+func parseComponentID(text string) (id string, offset int, err error) {
+	id, component, heterogeneous := strings.Cut(text, "+")
+	if heterogeneous {
+		if offset, err = strconv.Atoi(component); err != nil {
+			return "", 0, fmt.Errorf("%q is no job id", text)
+		}
+	}
+	if first, _, _ := strings.Cut(id, "_"); !isNumber(first) {
+		return "", 0, fmt.Errorf("%q is no job id", text)
+	}
+	return id, offset, nil
+}
+
+// timeFormat is that of Slurm's times, in SLURM_TIME_FORMAT as in arguments.
+const timeFormat = "2006-01-02T15:04:05"
+
+// parseTime is zero for "N/A", "NONE", "Unknown" and the like.
+func parseTime(s string) time.Time {
+	t, err := time.Parse(timeFormat, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,99 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxHosts bounds what a list may stand for: more than any cluster has.
+const maxHosts = 1 << 20
+
+// Hosts are the names that a host list stands for: "hpc[1-3,07],login" gives hpc1, hpc2,
+// hpc3, hpc07 and login. Numbers keep the width of the first. Source: scontrol(1), show
+// hostnames.
+func Hosts(list string) ([]string, error) {
+	var hosts []string
+	for _, entry := range splitOutside(list) {
+		names, err := expand(entry)
+		if err != nil {
+			return nil, fmt.Errorf("reading the host list %q: %w", list, err)
+		}
+		if hosts = append(hosts, names...); len(hosts) > maxHosts {
+			return nil, fmt.Errorf("reading the host list %q: it stands for more than %d hosts", list, maxHosts)
+		}
+	}
+	return hosts, nil
+}
+
+// splitOutside splits at commas that are in no brackets.
+func splitOutside(list string) []string {
+	depth := 0
+	return strings.FieldsFunc(list, func(r rune) bool {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return r == ',' && depth == 0
+	})
+}
+
+// expand replaces the first brackets, and then those that follow.
+func expand(entry string) ([]string, error) {
+	prefix, rest, bracketed := strings.Cut(entry, "[")
+	if !bracketed {
+		return []string{entry}, nil
+	}
+	inside, suffix, closed := strings.Cut(rest, "]")
+	if !closed {
+		return nil, fmt.Errorf("%q has a bracket that is not closed", entry)
+	}
+	suffixes, err := expand(suffix)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, numbers := range strings.Split(inside, ",") {
+		first, last, ranged := strings.Cut(numbers, "-")
+		if !ranged {
+			last = first
+		}
+		from, errFrom := strconv.Atoi(first)
+		to, errTo := strconv.Atoi(last)
+		if errFrom != nil || errTo != nil || from < 0 || to < from || (to-from+1)*len(suffixes) > maxHosts {
+			return nil, fmt.Errorf("%q is no range of numbers", numbers)
+		}
+		for n := from; n <= to; n++ {
+			for _, s := range suffixes {
+				names = append(names, fmt.Sprintf("%s%0*d%s", prefix, len(first), n, s))
+			}
+		}
+	}
+	return names, nil
+}
+
+// LeafSwitches reads "scontrol show topology": the leaf switch of each node. A line that
+// describes something else is passed over.
+func LeafSwitches(out string) (map[string]string, error) {
+	leaves := map[string]string{}
+	for line := range strings.Lines(out) {
+		fields := map[string]string{}
+		for _, word := range strings.Fields(line) {
+			key, value, _ := strings.Cut(word, "=")
+			fields[key] = value
+		}
+		if fields["SwitchName"] == "" || fields["Level"] != "0" {
+			continue
+		}
+		hosts, err := Hosts(fields["Nodes"])
+		if err != nil {
+			return nil, err
+		}
+		for _, host := range hosts {
+			leaves[host] = fields["SwitchName"]
+		}
+	}
+	return leaves, nil
+}
