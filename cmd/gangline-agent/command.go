@@ -31,7 +31,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), versionCommand())
+	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), gatewayCommand(), versionCommand())
 	return root
 }
 
