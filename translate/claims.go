@@ -36,6 +36,9 @@ type ClaimRule struct {
 	//	{subdir}               where the volume is in nfs.path or hostPath
 	//	{user}                 the HPC user that the pod runs as
 	//
+	// One name of the path may have several fields only with {volume} among them: no two
+	// claims share that.
+	//
 	// What comes before the first field, up to a /, is never left, whatever links
 	// there are.
 	Path string `json:"path"`
@@ -95,6 +98,11 @@ func (r ClaimRule) Validate() error {
 		require(slices.Contains(claimFields, name), "path %q: there is no field %s, but {%s}", r.Path, field, strings.Join(claimFields, "}, {"))
 		require(name != fieldVolumeHandle || r.CSIDriver != "", "path %q: %s needs csiDriver", r.Path, field)
 		require(name != fieldSubdir || r.NFS != nil || r.HostPath != "", "path %q: %s needs nfs or hostPath", r.Path, field)
+	}
+	for name := range strings.SplitSeq(r.Path, "/") {
+		// Namespace a with claim b-c, and a-b with c, would share {namespace}-{claim}.
+		require(len(fieldPattern.FindAllString(name, -1)) < 2 || strings.Contains(name, "{"+fieldVolume+"}"),
+			"path %q: %q may be the same for two claims; write a / between the fields", r.Path, name)
 	}
 	require(!strings.ContainsAny(fieldPattern.ReplaceAllString(r.Path, ""), "{}"), "path %q: a { or } is not closed", r.Path)
 	return errors.Join(errs...)

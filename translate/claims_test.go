@@ -53,7 +53,7 @@ func onNode(path string) func(*corev1.PersistentVolumeClaim, *corev1.PersistentV
 }
 
 func TestClaimsAreMapped(t *testing.T) {
-	byClass := ClaimRule{StorageClass: "scratch", Path: "/scratch/{user}/{namespace}-{claim}"}
+	byClass := ClaimRule{StorageClass: "scratch", Path: "/scratch/{user}/{namespace}/{claim}"}
 	for name, tc := range map[string]struct {
 		claim Claim
 		rules []ClaimRule
@@ -63,14 +63,14 @@ func TestClaimsAreMapped(t *testing.T) {
 	}{
 		"by the claim's class": {
 			claim: bound(nil), rules: []ClaimRule{byClass},
-			dir: "/scratch/alice/default-data", host: spool.Host{Type: corev1.HostPathDirectory, Allowed: []spool.AllowedDir{{Path: "/scratch"}}},
+			dir: "/scratch/alice/default/data", host: spool.Host{Type: corev1.HostPathDirectory, Allowed: []spool.AllowedDir{{Path: "/scratch"}}},
 		},
 		"by the volume's class, where the claim names none": {
 			claim: bound(func(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 				c.Spec.StorageClassName, v.Spec.StorageClassName = nil, "scratch"
 			}),
 			rules: []ClaimRule{byClass},
-			dir:   "/scratch/alice/default-data", host: spool.Host{Type: corev1.HostPathDirectory, Allowed: []spool.AllowedDir{{Path: "/scratch"}}},
+			dir:   "/scratch/alice/default/data", host: spool.Host{Type: corev1.HostPathDirectory, Allowed: []spool.AllowedDir{{Path: "/scratch"}}},
 		},
 		"by the first rule that fits, which may make the directory": {
 			claim: bound(csi("lustre.csi.example.com", "vol_7")),
@@ -151,18 +151,19 @@ func TestRulesForClaimsAreChecked(t *testing.T) {
 		rule ClaimRule
 		want string
 	}{
-		"no condition":                  {ClaimRule{Path: "/a"}, "one of storageClass, csiDriver, nfs and hostPath"},
-		"no path":                       {ClaimRule{StorageClass: "c"}, "path must be absolute"},
-		"a relative path":               {ClaimRule{StorageClass: "c", Path: "a"}, "path must be absolute"},
-		"a path that climbs":            {ClaimRule{StorageClass: "c", Path: "/a/../b"}, "without // and .."},
-		"a field that does not exist":   {ClaimRule{StorageClass: "c", Path: "/a/{name}"}, "there is no field {name}, but {namespace}, {claim}"},
-		"a field that is not closed":    {ClaimRule{StorageClass: "c", Path: "/a/{claim"}, "not closed"},
-		"everything, by fields":         {ClaimRule{StorageClass: "c", Path: "/{claim}"}, "must begin with a directory"},
-		"a handle without a driver":     {ClaimRule{StorageClass: "c", Path: "/a/{volumeHandle}"}, "{volumeHandle} needs csiDriver"},
-		"a part of nothing":             {ClaimRule{StorageClass: "c", Path: "/a/{subdir}"}, "{subdir} needs nfs or hostPath"},
-		"an export without a server":    {ClaimRule{NFS: &NFSExport{Path: "/a"}, Path: "/a"}, "nfs needs a server"},
-		"an export and a path at once":  {ClaimRule{NFS: &NFSExport{"s", "/a"}, HostPath: "/b", Path: "/a"}, "not both"},
-		"a relative path of the nodes'": {ClaimRule{HostPath: "b", Path: "/a"}, "hostPath must be an absolute path"},
+		"no condition":                    {ClaimRule{Path: "/a"}, "one of storageClass, csiDriver, nfs and hostPath"},
+		"no path":                         {ClaimRule{StorageClass: "c"}, "path must be absolute"},
+		"a relative path":                 {ClaimRule{StorageClass: "c", Path: "a"}, "path must be absolute"},
+		"a path that climbs":              {ClaimRule{StorageClass: "c", Path: "/a/../b"}, "without // and .."},
+		"a field that does not exist":     {ClaimRule{StorageClass: "c", Path: "/a/{name}"}, "there is no field {name}, but {namespace}, {claim}"},
+		"a name that two claims may have": {ClaimRule{StorageClass: "c", Path: "/a/{namespace}-{claim}"}, "write a / between"},
+		"a field that is not closed":      {ClaimRule{StorageClass: "c", Path: "/a/{claim"}, "not closed"},
+		"everything, by fields":           {ClaimRule{StorageClass: "c", Path: "/{claim}"}, "must begin with a directory"},
+		"a handle without a driver":       {ClaimRule{StorageClass: "c", Path: "/a/{volumeHandle}"}, "{volumeHandle} needs csiDriver"},
+		"a part of nothing":               {ClaimRule{StorageClass: "c", Path: "/a/{subdir}"}, "{subdir} needs nfs or hostPath"},
+		"an export without a server":      {ClaimRule{NFS: &NFSExport{Path: "/a"}, Path: "/a"}, "nfs needs a server"},
+		"an export and a path at once":    {ClaimRule{NFS: &NFSExport{"s", "/a"}, HostPath: "/b", Path: "/a"}, "not both"},
+		"a relative path of the nodes'":   {ClaimRule{HostPath: "b", Path: "/a"}, "hostPath must be an absolute path"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.ErrorContains(t, tc.rule.Validate(), tc.want) })
 	}
