@@ -15,7 +15,7 @@ import (
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
-// refuse fails the pods that can never run here.
+// refuse fails the pods that can never run here, or has them wait with the reason.
 func (r *Reconciler) refuse(ctx context.Context, s *state) error {
 	var errs []error
 	for _, p := range s.pods {
@@ -30,7 +30,9 @@ func (r *Reconciler) refuse(ctx context.Context, s *state) error {
 			errs = append(errs, err)
 			continue
 		}
-		r.event(p.pod, corev1.EventTypeWarning, p.rejection.Reason, "%s", p.rejection.Message)
+		if pod != p.pod {
+			r.event(p.pod, corev1.EventTypeWarning, p.rejection.Reason, "%s", p.rejection.Message)
+		}
 		p.pod = pod
 	}
 	return errors.Join(errs...)

@@ -80,12 +80,13 @@ func containerTales(pod *corev1.Pod, was, is corev1.ContainerStatus) []tale {
 		tales = append(tales, tale{kind: normal, reason: "Pulled",
 			message: fmt.Sprintf("Container image %q is not pulled: the program is the HPC node's own", is.Image)})
 		if failed := startError(is); failed != nil {
-			return append(tales, tale{kind: warning, reason: "Failed", message: "Error: " + failed.Message})
+			tales = append(tales, tale{kind: warning, reason: "Failed", message: "Error: " + failed.Message})
+		} else {
+			where := cmp.Or(pod.Annotations[wellknown.AnnotationHPCNode], "the HPC node")
+			tales = append(tales,
+				tale{kind: normal, reason: "Created", message: "Container created"},
+				tale{kind: normal, reason: "Started", message: "Container started on " + where})
 		}
-		where := cmp.Or(pod.Annotations[wellknown.AnnotationHPCNode], "the HPC node")
-		tales = append(tales,
-			tale{kind: normal, reason: "Created", message: "Container created"},
-			tale{kind: normal, reason: "Started", message: "Container started on " + where})
 	}
 	waits := is.State.Waiting
 	if waits == nil || was.State.Waiting != nil && was.State.Waiting.Reason == waits.Reason && was.RestartCount == is.RestartCount {

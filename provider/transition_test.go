@@ -26,6 +26,8 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 		}}
 	}
 	crashed := waits("CrashLoopBackOff", 1)
+	loops := crashed
+	loops.ContainerID, loops.LastTerminationState = "a", ended("a", "StartError").State
 	pulled := tale{path, "Normal", "Pulled", `Container image "host" is not pulled: the program is the HPC node's own`}
 	begun := []tale{pulled, {path, "Normal", "Created", "Container created"}, {path, "Normal", "Started", "Container started on hpc1"}}
 	pod := func(s corev1.ContainerStatus, phase corev1.PodPhase) *corev1.Pod {
@@ -48,6 +50,9 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 		"it is still being held back": {pod(crashed, running), pod(crashed, running), nil, nil},
 		"it is being held back once more": {pod(crashed, running), pod(waits("CrashLoopBackOff", 2), running), nil,
 			[]tale{{path, "Warning", "BackOff", "Back-off restarting failed container main in pod p_default(u)"}}},
+		"it could not be started, and waits for its next start": {pod(waits("ContainerCreating", 0), pending), pod(loops, running), nil,
+			[]tale{pulled, {path, "Warning", "Failed", "Error: no such file"},
+				{path, "Warning", "BackOff", "Back-off restarting failed container main in pod p_default(u)"}}},
 		"it could not be started": {pod(waits("ContainerCreating", 0), pending), pod(ended("a", "StartError"), failed), nil,
 			[]tale{pulled, {path, "Warning", "Failed", "Error: no such file"},
 				{"", "Warning", "Failed", "Container main ended with exit code 128 (StartError): no such file"}}},

@@ -33,7 +33,7 @@ func podRules() []rule {
 		},
 		{
 			field: "metadata.annotations", when: "gangline.dev/… that do not exist", verdict: ignored,
-			note: "there is no such annotation; is it misspelt?",
+			note: "there is no such annotation, it may be misspelt",
 			uses: onAnnotations(func(name string) bool {
 				return strings.HasPrefix(name, wellknown.Domain+"/") && !slices.Contains(wellknown.Annotations(), name)
 			}),

@@ -117,6 +117,7 @@ applies (` + "`go test ./translate -update`" + `), so it cannot differ from them
 - *accepted, no effect*: there is nothing it could act on here.
 - *ignored, with an Event*: the pod runs, and a Warning Event names the field.
 - *refused*: the pod fails at once. Its status has the reason below, and a message that names the field, why, and what to do.
+  Pods of ReplicaSets and StatefulSets wait with them instead, since their controllers would make new ones for ever.
 
 A pod that asks for more than the largest HPC node has is refused with the reason DoesNotFit.
 `)

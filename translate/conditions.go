@@ -69,7 +69,9 @@ func readyToStart(o Observation, terminal string) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}
 	if o.Agent == nil || terminal != "" {
 		c.Status, c.Reason = corev1.ConditionFalse, "PodSandboxNotReady"
-		c.Message = o.Waiting.Message
+		if terminal == "" {
+			c.Message = o.Waiting.Message
+		}
 	}
 	return c
 }

@@ -50,7 +50,13 @@ type Ending struct {
 // RejectedStatus is the status of a pod that the node refuses, in kubelet's
 // form (kubelet's lifecycle.PodAdmitHandler: reason, and a message that starts
 // with "Pod was rejected: ").
+//
+// A controller that makes another pod at once, and again and again, is no help to
+// anybody: pods of such controllers wait with the reason instead.
 func RejectedStatus(pod *corev1.Pod, now time.Time, r Rejection) corev1.PodStatus {
+	if remadeAtOnce(pod) {
+		return PodStatus(Observation{Pod: pod, Now: now, Waiting: Waiting{Reason: r.Reason, Message: "Pod was rejected: " + r.Message}})
+	}
 	status := *pod.Status.DeepCopy()
 	status.Phase = corev1.PodFailed
 	status.Reason = r.Reason
@@ -60,6 +66,13 @@ func RejectedStatus(pod *corev1.Pod, now time.Time, r Rejection) corev1.PodStatu
 		status.StartTime = ptr.To(seconds(now))
 	}
 	return status
+}
+
+// remadeAtOnce tells whether the pod's controller puts another one in the place of a
+// failed one without a pause. Jobs and DaemonSets back off.
+func remadeAtOnce(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind)
 }
 
 // PodStatus builds the whole status of a pod from what is known. Conditions

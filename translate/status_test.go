@@ -302,3 +302,24 @@ func TestRejectedStatusIsKubelets(t *testing.T) {
 	assert.Equal(t, "NoCommand", s.Reason)
 	assert.Equal(t, "Pod was rejected: no command", s.Message)
 }
+
+func TestARejectedPodThatWouldBeMadeAnewAtOnceWaits(t *testing.T) {
+	for kind, phase := range map[string]corev1.PodPhase{
+		"ReplicaSet": corev1.PodPending, "StatefulSet": corev1.PodPending, "ReplicationController": corev1.PodPending,
+		"Job": corev1.PodFailed, "DaemonSet": corev1.PodFailed,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			pod := podOf("a")
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "web", Controller: ptr.To(true)}}
+			s := translate.RejectedStatus(pod, now, translate.Rejection{Reason: "NoCommand", Message: "no command"})
+			assert.Equal(t, phase, s.Phase)
+			if phase != corev1.PodPending {
+				return
+			}
+			assert.Equal(t, corev1.ContainerStateWaiting{Reason: "NoCommand", Message: "Pod was rejected: no command"}, *s.ContainerStatuses[0].State.Waiting)
+			pod.Status = s
+			again := translate.RejectedStatus(pod, now.Add(time.Minute), translate.Rejection{Reason: "NoCommand", Message: "no command"})
+			assert.Equal(t, s, again, "it is written once")
+		})
+	}
+}

@@ -139,7 +139,7 @@ func (p *Pod) Probed(kind probe.Kind, container string, run int, at time.Time, r
 	if tried == nil {
 		return
 	}
-	changed := tried.End(r.Outcome)
+	changed := tried.End(r.Outcome, r.Message)
 	if e, tell := unwell[r.Outcome]; tell && changed {
 		p.tell(c, at, corev1.EventTypeWarning, e.reason, fmt.Sprintf(e.format, kind, r.Message))
 	}

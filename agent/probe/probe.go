@@ -49,6 +49,7 @@ type Probe struct {
 	row   int     // tries in a row that came out as counted
 	count Outcome // Success or Failure
 	told  Outcome // of the last try, whatever it was
+	said  string  // by it
 
 	verdict Outcome // Success, Failure, or empty while there is none
 }
@@ -83,11 +84,12 @@ func (p *Probe) Begin(now time.Time) {
 	}
 }
 
-// End notes how the try came out. It reports whether that differs from the one
-// before.
-func (p *Probe) End(o Outcome) (changed bool) {
+// End notes how the try came out and what it said. It reports whether that differs from
+// the one before.
+func (p *Probe) End(o Outcome, message string) (changed bool) {
 	p.trying = false
-	changed, p.told = o != p.told, o
+	changed = o != p.told || message != p.said
+	p.told, p.said = o, message
 	if o == Warning {
 		o = Success
 	}

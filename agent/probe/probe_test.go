@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 			var changes []bool
 			for _, o := range c.tries {
 				p.Begin(started)
-				changes = append(changes, p.End(o))
+				changes = append(changes, p.End(o, ""))
 			}
 			assert.Equal(t, c.succeeded, p.Succeeded())
 			assert.Equal(t, c.failed, p.Failed())
@@ -66,6 +66,17 @@ func TestVerdict(t *testing.T) {
 			_, more := p.Due()
 			assert.Equal(t, c.over, !more)
 		})
+	}
+}
+
+func TestWhatIsSaidAnewIsAChange(t *testing.T) {
+	p := probe.New(probe.Readiness, spec(func(*corev1.Probe) {}), started)
+	for _, try := range []struct {
+		message string
+		changed bool
+	}{{"connection refused", true}, {"connection refused", false}, {"statuscode: 404", true}} {
+		p.Begin(started)
+		assert.Equal(t, try.changed, p.End(bad, try.message), try.message)
 	}
 }
 
@@ -82,14 +93,14 @@ func TestTimes(t *testing.T) {
 	p.Begin(started.Add(3500 * time.Millisecond))
 	_, ok := p.Due()
 	assert.False(t, ok, "one try at a time")
-	p.End(good)
+	p.End(good, "")
 	assert.Equal(t, 13*time.Second, due(p), "the period counts from when the try was due")
 
 	p.Begin(started.Add(13 * time.Second))
-	p.End(good) // after 12 s
+	p.End(good, "") // after 12 s
 	assert.Equal(t, 23*time.Second, due(p), "a try that was overtaken by the next one's time is followed at once")
 
 	p.Begin(started.Add(time.Hour))
-	p.End(good)
+	p.End(good, "")
 	assert.Equal(t, time.Hour, due(p), "what was missed is not made up for")
 }

@@ -23,6 +23,7 @@ var rightsOfRoutes = map[string]string{
 	"GET /metrics/resource/":                     "get metrics",
 	"GET /healthz":                               "get healthz, get proxy",
 	"GET /pods":                                  "get pods, get proxy",
+	"GET /runningpods":                           "get pods, get proxy",
 	"GET /runningpods/":                          "get pods, get proxy",
 	"GET /containerLogs/namespace/pod/container": "get proxy",
 	"GET /exec/namespace/pod/container":          "create proxy",
@@ -90,7 +91,7 @@ func TestWhatIsNotThereIsToldToNobodyElse(t *testing.T) {
 	p.allow("admin get proxy")
 	p.allow("scraper get metrics")
 	for _, path := range []string{
-		"/", "/run/ns/pod/container", "/logs/", "/debug/pprof/", "/exec/ns/pod", "/healthz/", "/pods/x",
+		"/", "//pods", "/x/../pods", "/pods/./", "/run/ns/pod/container", "/logs/", "/debug/pprof/", "/exec/ns/pod", "/healthz/", "/pods/x",
 		// Another path's right does not open what lies behind it.
 		"/metrics/resource/..%2f..%2fexec/ns/pod/container", "/metrics/%2e%2e/exec/ns/pod/container",
 	} {

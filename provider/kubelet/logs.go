@@ -95,6 +95,10 @@ func (f *foundLog) close() { _ = f.run.Dir.Close() }
 func (l *logs) find(pod *corev1.Pod, container string, previous bool) (*foundLog, error) {
 	place, placed := l.pods.Place(pod.UID)
 	status := newestStatus(pod, place, placed, container)
+	if !placed && pod.Status.Phase == corev1.PodFailed && len(pod.Status.ContainerStatuses) == 0 {
+		return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("container %q in pod %q never started: %s: %s",
+			container, pod.Name, pod.Status.Reason, pod.Status.Message)}
+	}
 	var dir logDir
 	if placed {
 		var err error

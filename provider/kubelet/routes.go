@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"net/http"
+	"path"
+	"strings"
 
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
 )
@@ -51,6 +53,7 @@ func routes(h handlers) []Route {
 	return []Route{
 		{Methods: get, Path: "/healthz", Subresources: []string{healthRight, proxy}, handler: h.healthz},
 		{Methods: get, Path: "/pods", Subresources: []string{podsRight, proxy}, handler: h.pods},
+		{Methods: get, Path: "/runningpods", Subresources: []string{podsRight, proxy}, handler: h.runningPods},
 		{Methods: get, Path: "/runningpods/{$}", Subresources: []string{podsRight, proxy}, handler: h.runningPods},
 		{Methods: get, Path: "/containerLogs/{namespace}/{pod}/{container}", Subresources: []string{proxy}, handler: h.logs},
 		{Methods: get, Path: "/stats/summary", Subresources: []string{statsRight}, handler: h.summary},
@@ -64,14 +67,22 @@ func routes(h handlers) []Route {
 }
 
 // mux joins the table to the caller's rights. Whoever asks for something else
-// needs the right to all (nodes/proxy) to learn that it is not there.
-func mux(table []Route, who *access) *http.ServeMux {
+// needs the right to all (nodes/proxy) to learn that it is not there. That holds for paths
+// like //pods too, from which http.ServeMux would redirect anybody.
+func mux(table []Route, who *access) http.Handler {
 	m := http.NewServeMux()
 	for _, r := range table {
 		for _, method := range r.Methods {
 			m.Handle(method+" "+r.Path, who.require(r, r.handler))
 		}
 	}
-	m.Handle("/", who.require(Route{Subresources: []string{proxy}}, http.HandlerFunc(api.NotFound)))
-	return m
+	unknown := who.require(Route{Subresources: []string{proxy}}, http.HandlerFunc(api.NotFound))
+	m.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.Path; p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") {
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		m.ServeHTTP(w, r)
+	})
 }

@@ -96,28 +96,49 @@ func (p *process) LogTail() string {
 	return string(data[max(0, len(data)-tail):])
 }
 
-// endPrograms ends what runs from programs below a directory: those that another
-// run has left, and the agents of the local workload manager with their pods.
-// Jobs outlive the provider on purpose.
+// programsGrace is how long programs have to end when they are asked to.
+const programsGrace = 5 * time.Second
+
+// endPrograms ends what runs from programs below a directory, and waits for it: those
+// that another run has left, and the agents of the local workload manager with their
+// pods. Jobs outlive the provider on purpose.
 func endPrograms(dir string) error {
+	for _, round := range []struct {
+		signal syscall.Signal
+		within time.Duration
+	}{{syscall.SIGTERM, programsGrace}, {syscall.SIGKILL, programsGrace}} {
+		for deadline := time.Now().Add(round.within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			pids, err := programs(dir)
+			if err != nil || len(pids) == 0 {
+				return err
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, round.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+					return fmt.Errorf("ending program %d: %w", pid, err)
+				}
+			}
+		}
+	}
+	return fmt.Errorf("programs below %s do not end", dir)
+}
+
+// programs are the processes that run a program below a directory.
+func programs(dir string) ([]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		return fmt.Errorf("looking for programs: %w", err)
+		return nil, fmt.Errorf("looking for programs: %w", err)
 	}
+	var pids []int
 	for _, link := range links {
 		exe, err := os.Readlink(link)
 		if err != nil || !strings.HasPrefix(exe, dir+"/") {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err != nil {
-			continue
-		}
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("ending program %d: %w", pid, err)
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return nil
+	return pids, nil
 }
 
 // install copies a program to where others can run it, as a whole.
