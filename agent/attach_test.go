@@ -1,11 +1,9 @@
 package agent_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,32 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/agenttest"
 	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/provider/spool"
 )
-
-// screen is what a client has been shown.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-func (s *screen) waitFor(t *testing.T, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(s.String(), text) }, 15*time.Second, 5*time.Millisecond, "%q", s)
-}
 
 // attach joins a client; it types what is written to keys.
 func attachTo(t *testing.T, w *world, container string, out io.Writer) (keys io.WriteCloser, done chan error, leave func()) {
@@ -68,11 +44,11 @@ func TestAttachToAContainerWithInput(t *testing.T) {
 	o.Containers[0].Stdin, o.Containers[0].StdinOnce = true, true
 	w.run(0, o)
 	w.waitLog(0, "u", "ready")
-	var out screen
+	var out agenttest.Output
 	keys, done, _ := attachTo(t, w, "main", &out)
 	_, err := io.WriteString(keys, "to and fro\n")
 	require.NoError(t, err)
-	out.waitFor(t, "to and fro\n")
+	out.WaitFor(t, "to and fro\n")
 	require.NoError(t, keys.Close())
 	require.NoError(t, ended(t, done))
 	assert.Equal(t, "to and fro\nover\n", out.String(), "from the attachment on, and to the end")
@@ -88,11 +64,11 @@ func TestAttachToATerminal(t *testing.T) {
 	o.Containers[0].Stdin, o.Containers[0].TTY = true, true
 	w.run(0, o)
 	w.running(0, "u")
-	var first, second screen
+	var first, second agenttest.Output
 	keys, done, leave := attachTo(t, w, "main", &first)
 	_, err := io.WriteString(keys, "tty; hostname\n")
 	require.NoError(t, err)
-	first.waitFor(t, "pi-worker-0\r\nprompt> ")
+	first.WaitFor(t, "pi-worker-0\r\nprompt> ")
 	assert.Contains(t, first.String(), "/dev/pts/")
 	leave()
 	require.ErrorIs(t, ended(t, done), context.Canceled)
@@ -138,11 +114,11 @@ func TestAnEphemeralContainer(t *testing.T) {
 	})
 	assert.EqualValues(t, 4, p.EphemeralContainers[1].State.Terminated.ExitCode)
 
-	var out screen
+	var out agenttest.Output
 	keys, done, _ := attachTo(t, w, "debugger", &out)
 	_, err := io.WriteString(keys, "this\n")
 	require.NoError(t, err)
-	out.waitFor(t, "got this")
+	out.WaitFor(t, "got this")
 	text, _, code, err := run(t, w.dial(0), sshd.ExecRequest{Container: "debugger", Argv: []string{"ls", "/data/deep"}})
 	require.NoError(t, err)
 	assert.Equal(t, 0, code)

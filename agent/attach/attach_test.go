@@ -1,13 +1,11 @@
 package attach_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/gangline/gangline/agent/agenttest"
 	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/sshd"
 )
@@ -28,31 +27,7 @@ type program struct {
 	stdout, stderr *os.File
 	ended          chan struct{}
 	copied         chan error
-	logs           [2]*buffer
-}
-
-// buffer is a bytes.Buffer that several goroutines may use.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// waitFor waits until a buffer holds a text.
-func (b *buffer) waitFor(t *testing.T, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, 10*time.Second, time.Millisecond, "%q", b)
+	logs           [2]*agenttest.Output
 }
 
 func start(t *testing.T, o attach.Options) *program {
@@ -63,7 +38,7 @@ func start(t *testing.T, o attach.Options) *program {
 	streams := console.Process()
 	p := &program{
 		t: t, console: console, ended: make(chan struct{}), copied: make(chan error, 1),
-		logs: [2]*buffer{{}, {}},
+		logs: [2]*agenttest.Output{{}, {}},
 	}
 	for to, file := range map[**os.File]*os.File{&p.stdin: streams.Stdin, &p.stdout: streams.Stdout, &p.stderr: streams.Stderr} {
 		*to = duplicate(t, file)
@@ -125,7 +100,7 @@ func (p *program) attach(client attach.Client) (done chan error, leave func()) {
 }
 
 // joined writes until the client gets something: from then on it gets everything.
-func (p *program) joined(out *buffer) {
+func (p *program) joined(out *agenttest.Output) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
 		p.write("?")
@@ -147,8 +122,8 @@ func within(t *testing.T, done chan error) error {
 func TestAClientGetsTheOutputFromNowOn(t *testing.T) {
 	p := start(t, attach.Options{})
 	p.write("before ")
-	p.logs[0].waitFor(t, "before ")
-	var out, errs buffer
+	p.logs[0].WaitFor(t, "before ")
+	var out, errs agenttest.Output
 	done, _ := p.attach(attach.Client{Stdout: &out, Stderr: &errs})
 	p.joined(&out)
 	p.write("after")
@@ -165,7 +140,7 @@ func TestAClientGetsTheOutputFromNowOn(t *testing.T) {
 
 func TestSeveralClientsGetTheSame(t *testing.T) {
 	p := start(t, attach.Options{})
-	outs := make([]buffer, 5)
+	outs := make([]agenttest.Output, 5)
 	var dones []chan error
 	for i := range outs {
 		done, _ := p.attach(attach.Client{Stdout: &outs[i]})
@@ -192,7 +167,7 @@ func (s stuck) Write(p []byte) (int, error) {
 func TestASlowClientHoldsUpNobodyAndMissesNothing(t *testing.T) {
 	p := start(t, attach.Options{})
 	let := make(chan struct{})
-	var quick, slow buffer
+	var quick, slow agenttest.Output
 	quickDone, _ := p.attach(attach.Client{Stdout: &quick})
 	slowDone, _ := p.attach(attach.Client{Stdout: writerFunc(func(b []byte) (int, error) {
 		<-let
@@ -231,13 +206,13 @@ func TestADeadClientLeaves(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- p.console.Attach(ctx, attach.Client{Stdout: client(cancel)}) }()
-			var other buffer
+			var other agenttest.Output
 			_, leave := p.attach(attach.Client{Stdout: &other})
 			defer leave()
 			p.joined(&other)
 			require.Error(t, within(t, done))
 			p.write("still here")
-			other.waitFor(t, "still here")
+			other.WaitFor(t, "still here")
 		})
 	}
 }
@@ -256,13 +231,13 @@ func TestInputReachesTheProcess(t *testing.T) {
 
 func TestInputEndsWithTheFirstClientOfStdinOnce(t *testing.T) {
 	p := start(t, attach.Options{Stdin: true, StdinOnce: true})
-	var out buffer
+	var out agenttest.Output
 	done, _ := p.attach(attach.Client{Stdin: strings.NewReader("all"), Stdout: &out})
 	got, err := io.ReadAll(p.stdin)
 	require.NoError(t, err)
 	assert.Equal(t, "all", string(got))
 	p.write("answer")
-	out.waitFor(t, "answer")
+	out.WaitFor(t, "answer")
 	p.end()
 	require.NoError(t, within(t, done), "it stays for the answer")
 }
@@ -270,7 +245,7 @@ func TestInputEndsWithTheFirstClientOfStdinOnce(t *testing.T) {
 func TestAClientThatGoesIsTheEndOfStdinOnce(t *testing.T) {
 	p := start(t, attach.Options{Stdin: true, StdinOnce: true})
 	typing, _ := io.Pipe() // a client that says nothing
-	var out buffer
+	var out agenttest.Output
 	done, leave := p.attach(attach.Client{Stdin: typing, Stdout: &out})
 	p.joined(&out)
 	leave()
@@ -279,17 +254,17 @@ func TestAClientThatGoesIsTheEndOfStdinOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, got)
 	// The next one gets output only.
-	var late buffer
+	var late agenttest.Output
 	_, leave = p.attach(attach.Client{Stdin: strings.NewReader("x"), Stdout: &late})
 	defer leave()
 	p.joined(&late)
 	p.write("later")
-	late.waitFor(t, "later")
+	late.WaitFor(t, "later")
 }
 
 func TestWithoutStdinAClientIsListenedToByNobody(t *testing.T) {
 	p := start(t, attach.Options{})
-	var out buffer
+	var out agenttest.Output
 	done, _ := p.attach(attach.Client{Stdin: strings.NewReader("x"), Stdout: &out})
 	p.joined(&out)
 	n, err := p.stdin.Read(make([]byte, 1))
@@ -302,12 +277,12 @@ func TestWithoutStdinAClientIsListenedToByNobody(t *testing.T) {
 func TestAProcessThatClosesItsInputKeepsItsClients(t *testing.T) {
 	p := start(t, attach.Options{Stdin: true})
 	require.NoError(t, p.stdin.Close())
-	var out buffer
+	var out agenttest.Output
 	_, leave := p.attach(attach.Client{Stdin: strings.NewReader("x"), Stdout: &out})
 	defer leave()
 	p.joined(&out)
 	p.write("on")
-	out.waitFor(t, "on")
+	out.WaitFor(t, "on")
 }
 
 func TestATerminal(t *testing.T) {
@@ -315,7 +290,7 @@ func TestATerminal(t *testing.T) {
 	keys, typed := io.Pipe()
 	resize := make(chan sshd.Size, 1)
 	resize <- sshd.Size{Columns: 99, Rows: 33}
-	var out buffer
+	var out agenttest.Output
 	done, leave := p.attach(attach.Client{Stdin: keys, Stdout: &out, Resize: resize})
 	p.joined(&out)
 	_, err := io.WriteString(typed, "hello\n")
@@ -324,8 +299,8 @@ func TestATerminal(t *testing.T) {
 	n, err := p.stdin.Read(line)
 	require.NoError(t, err)
 	assert.Equal(t, "hello\n", string(line[:n]))
-	out.waitFor(t, "hello\r\n")
-	p.logs[0].waitFor(t, "hello\r\n")
+	out.WaitFor(t, "hello\r\n")
+	p.logs[0].WaitFor(t, "hello\r\n")
 	require.Eventually(t, func() bool { return columns(p.stdout) == 99 }, 10*time.Second, time.Millisecond)
 
 	// Who goes does not hang up on the process: the next one finds it there.

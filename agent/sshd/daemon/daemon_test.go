@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gangline/gangline/agent/agenttest"
 	"github.com/gangline/gangline/agent/alias"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/sshd/daemon"
@@ -79,24 +79,6 @@ func (p *pod) write(name string, data []byte) {
 	require.NoError(p, os.WriteFile(filepath.Join(p.dir, name), data, 0o600))
 }
 
-// output is what a process says while it runs.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // command is this program under a name.
 func (p *pod) command(name string, args ...string) *exec.Cmd {
 	p.Helper()
@@ -108,9 +90,9 @@ func (p *pod) command(name string, args ...string) *exec.Cmd {
 }
 
 // start runs sshd until the test ends, and waits until it listens.
-func (p *pod) start(args ...string) (*exec.Cmd, *output) {
+func (p *pod) start(args ...string) (*exec.Cmd, *agenttest.Output) {
 	p.Helper()
-	cmd, log := p.command("/usr/sbin/sshd", args...), &output{}
+	cmd, log := p.command("/usr/sbin/sshd", args...), &agenttest.Output{}
 	cmd.Stderr = log
 	require.NoError(p, cmd.Start())
 	p.Cleanup(func() {
@@ -121,7 +103,7 @@ func (p *pod) start(args ...string) (*exec.Cmd, *output) {
 	return cmd, log
 }
 
-func (p *pod) says(log *output, what string) {
+func (p *pod) says(log *agenttest.Output, what string) {
 	p.Helper()
 	require.Eventually(p, func() bool { return strings.Contains(log.String(), what) }, 20*time.Second, 10*time.Millisecond, "waiting for %q", what)
 }
@@ -227,7 +209,7 @@ func TestTwoPodsOfAGangThatShareAPort(t *testing.T) {
 func TestAPortOfAnotherGangIsLeftAlone(t *testing.T) {
 	first := newPod(t, freePort(t))
 	first.start("-D", "-o", "ListenAddress=127.0.0.1:"+first.port)
-	var log *output
+	var log *agenttest.Output
 	t.Run("another gang", func(t *testing.T) {
 		second := newPod(t, first.port)
 		_, log = second.start("-D", "-o", "ListenAddress=127.0.0.1:"+first.port)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -261,7 +260,7 @@ func TestACutWire(t *testing.T) {
 		First: 50 * time.Millisecond, Most: 200 * time.Millisecond, Log: config.Log,
 	})
 	t.Cleanup(func() { assert.NoError(t, k.Close()) })
-	before := gatewayOf(t, k)
+	before := sitetest.Gateway(t, k)
 
 	wire.Cut()
 	_, _, err = k.Read(t.Context(), "/etc/passwd")
@@ -272,21 +271,11 @@ func TestACutWire(t *testing.T) {
 	assert.ErrorIs(t, err, site.ErrUnreachable)
 	wire.Mend()
 	require.Eventually(t, func() bool { return k.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
-	after := gatewayOf(t, k)
+	after := sitetest.Gateway(t, k)
 	assert.NotEqual(t, before, after)
 
 	require.NoError(t, k.Close())
 	assert.Eventually(t, func() bool { return !sitetest.Running(after) }, patience, 10*time.Millisecond, "nothing is left there")
-}
-
-// gatewayOf is the process of a gateway.
-func gatewayOf(t *testing.T, s site.Site) int {
-	t.Helper()
-	r, err := s.Run(t.Context(), site.Command{Argv: []string{"/bin/sh", "-c", "echo $PPID"}})
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout)))
-	require.NoError(t, err)
-	return pid
 }
 
 func TestALoginNodeThatIsRestarted(t *testing.T) {

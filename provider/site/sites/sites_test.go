@@ -8,8 +8,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +79,7 @@ func TestEachUserHasASite(t *testing.T) {
 				public := u.OwnDir(t, dir, string(mode)+"-"+u.Name)
 				require.NoError(t, os.Chmod(public, everybody))
 				sitetest.Private(t, its, public, u, users[1-i])
-				pids = append(pids, gatewayOf(t, its))
+				pids = append(pids, sitetest.Gateway(t, its))
 
 				agent, err := s.Agent(t.Context(), u.Name, "/opt/gangline/gangline-agent")
 				require.NoError(t, err)
@@ -105,16 +103,6 @@ func TestEachUserHasASite(t *testing.T) {
 	}
 }
 
-// gatewayOf is the process of a gateway.
-func gatewayOf(t *testing.T, s site.Site) int {
-	t.Helper()
-	r, err := s.Run(t.Context(), site.Command{Argv: []string{"/bin/sh", "-c", "echo $PPID"}})
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout)))
-	require.NoError(t, err)
-	return pid
-}
-
 func TestNothingIsLeftOfAUserWithoutWork(t *testing.T) {
 	one, other := sitetest.Users(t)
 	dir := sitetest.PublicDir(t)
@@ -125,14 +113,14 @@ func TestNothingIsLeftOfAUserWithoutWork(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	its, err := s.For(t.Context(), one.Name)
 	require.NoError(t, err)
-	first := gatewayOf(t, its)
+	first := sitetest.Gateway(t, its)
 	assert.Eventually(t, func() bool { return !sitetest.Running(first) }, 20*time.Second, 10*time.Millisecond)
 	// The connection has gone too, or this would get an answer from it.
 	require.Eventually(t, func() bool {
 		_, err := its.DialContext(t.Context(), "tcp", config.SSH.Address)
 		return err != nil && assert.ErrorIs(t, err, site.ErrUnreachable)
 	}, 20*time.Second, 10*time.Millisecond)
-	assert.NotEqual(t, first, gatewayOf(t, its), "and it comes back")
+	assert.NotEqual(t, first, sitetest.Gateway(t, its), "and it comes back")
 }
 
 func TestTheOwnUser(t *testing.T) {

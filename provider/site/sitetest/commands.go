@@ -73,6 +73,16 @@ func gone(t *testing.T, file string) {
 	assert.Eventually(t, func() bool { return !Running(pid) }, patience, 10*time.Millisecond)
 }
 
+// Gateway is the process of a gateway.
+func Gateway(t *testing.T, s site.Site) int {
+	t.Helper()
+	r, err := s.Run(t.Context(), site.Command{Argv: []string{"/bin/sh", "-c", "echo $PPID"}})
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout)))
+	require.NoError(t, err)
+	return pid
+}
+
 // Running tells whether a process is there and no zombie.
 func Running(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
