@@ -101,12 +101,20 @@ func disrupted(p corev1.Pod) bool {
 // while no gangline-node runs.
 func (w *world) takeAway(gang string) {
 	w.deleteJobSet(gang)
-	for _, p := range w.jobSetPods(gang) {
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-		require.NoError(w, client.IgnoreNotFound(w.client.Patch(w.Context(), &p, patch)))
-		require.NoError(w, client.IgnoreNotFound(w.client.Delete(w.Context(), &p, client.GracePeriodSeconds(0))))
-	}
-	w.waitEmpty("pod", func() ([]string, error) { return podsInWords(w.jobSetPods(gang)), nil })
+	// As long as its Jobs are there they replace what is taken from them.
+	w.waitEmpty("pod", func() ([]string, error) {
+		pods := w.jobSetPods(gang)
+		for _, p := range pods {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			if err := client.IgnoreNotFound(w.client.Patch(w.Context(), &p, patch)); err != nil {
+				return nil, err
+			}
+			if err := client.IgnoreNotFound(w.client.Delete(w.Context(), &p, client.GracePeriodSeconds(0))); err != nil {
+				return nil, err
+			}
+		}
+		return podsInWords(pods), nil
+	})
 }
 
 // orphan makes a job that runs and of which nothing else is left.
