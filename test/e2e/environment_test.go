@@ -166,7 +166,7 @@ spec:
   containers:
   - name: main
     image: host
-    workingDir: /work/deep
+    workingDir: /lab/deep
     command: [sh, -c, "hostname; pwd; getent hosts database | awk '{print $1}'; getent hosts alpha.beta.@NS@.svc.cluster.local | awk '{print $1}'"]
 ---
 apiVersion: v1
@@ -184,7 +184,7 @@ spec:
 	cut := strings.TrimRight(long[:63], "-.")
 	assert.Equal(w, cut+"\n"+cut+"\n", w.must("logs", long))
 	pod := w.waitPhase("named", corev1.PodSucceeded)
-	assert.Equal(w, "alpha\n/work/deep\n192.0.2.7\n"+pod.Status.PodIP+"\n", w.must("logs", "named"))
+	assert.Equal(w, "alpha\n/lab/deep\n192.0.2.7\n"+pod.Status.PodIP+"\n", w.must("logs", "named"))
 	w.waitPhase("qualified", corev1.PodSucceeded)
 	assert.Equal(w, "alpha.beta."+w.namespace+".svc.cluster.local\n", w.must("logs", "qualified"))
 }
