@@ -19,7 +19,7 @@ func containerRules() []rule {
 	return []rule{
 		{field: container("name"), verdict: supported},
 		{field: container("image"), when: "one whose entrypoint the site has named", verdict: supported, note: "the site's program stands in for its entrypoint, and so for its cmd"},
-		{field: container("image"), when: "any other", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled"},
+		{field: container("image"), when: "any other", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled. A change while the pod runs has no effect, and its status keeps the image that it started with"},
 		{
 			field: container("command"), when: "missing", verdict: refused, reason: wellknown.ReasonNoCommand,
 			note: "the image is not pulled, and the site has not named its entrypoint; args that begin with sshd or a shell need none",

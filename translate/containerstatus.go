@@ -33,6 +33,9 @@ func containerStatuses(o Observation, specs []corev1.Container, before, observed
 		}
 		s.Name = c.Name
 		s.Image = c.Image
+		if old.ContainerID != "" {
+			s.Image = old.Image // the orders of a pod that has started stay as they are
+		}
 		if s.ImageID == "" && s.ContainerID != "" {
 			s.ImageID = "host" // the image is a label: the program is the HPC node's own
 		}

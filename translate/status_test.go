@@ -295,6 +295,25 @@ func TestTheUsersOwnExitCodeIsKept(t *testing.T) {
 	assert.EqualValues(t, 137, s.ContainerStatuses[1].State.Terminated.ExitCode)
 }
 
+func TestAContainersImageIsTheOneItStartedWith(t *testing.T) {
+	pod := podOf("a")
+	started := running("a")
+	started.ContainerID = "gangline://u-a-0"
+	look := func(image string, observed ...corev1.ContainerStatus) string {
+		pod.Spec.Containers[0].Image = image
+		o := translate.Observation{Pod: pod, Now: now, Agent: &spool.Agent{}}
+		if len(observed) > 0 {
+			o.Observed = &spool.PodStatus{Containers: observed}
+		}
+		pod.Status = translate.PodStatus(o)
+		return pod.Status.ContainerStatuses[0].Image
+	}
+	assert.Equal(t, "tool:1", look("tool:1"))
+	assert.Equal(t, "tool:2", look("tool:2"), "its orders are still to be made")
+	assert.Equal(t, "tool:2", look("tool:2", started))
+	assert.Equal(t, "tool:2", look("tool:3", started), "they stay as they are")
+}
+
 func TestRejectedStatusIsKubelets(t *testing.T) {
 	pod := podOf("a")
 	s := translate.RejectedStatus(pod, now, translate.Rejection{Reason: "NoCommand", Message: "no command"})
