@@ -16,6 +16,8 @@ import (
 // kubeletPods tells the node's API about its pods.
 type kubeletPods struct {
 	reader   client.Reader // holds this node's pods only
+	live     client.Reader // asks the API server
+	node     string
 	registry *registry
 	keys     keySource
 }
@@ -28,8 +30,12 @@ func (k *kubeletPods) Pod(ctx context.Context, name types.NamespacedName) (*core
 }
 
 func (k *kubeletPods) List(ctx context.Context) ([]*corev1.Pod, error) {
+	return listPods(ctx, k.reader)
+}
+
+func listPods(ctx context.Context, reader client.Reader, options ...client.ListOption) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := k.reader.List(ctx, list); err != nil {
+	if err := reader.List(ctx, list, options...); err != nil {
 		return nil, fmt.Errorf("listing the node's pods: %w", err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
@@ -39,9 +45,10 @@ func (k *kubeletPods) List(ctx context.Context) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// Running are the pods of which a container runs, as their statuses say.
+// Running are the pods of which a container runs, as their statuses say. Whoever asks may
+// have seen a status that the node's own copy does not have yet, so the API server tells.
 func (k *kubeletPods) Running(ctx context.Context) ([]*corev1.Pod, error) {
-	pods, err := k.List(ctx)
+	pods, err := listPods(ctx, k.live, client.MatchingFields{"spec.nodeName": k.node})
 	runs := func(c corev1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
 		return !slices.ContainsFunc(allStatuses(p), runs)

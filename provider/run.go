@@ -109,7 +109,7 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err != nil {
 		return nodeRun{}, err
 	}
-	server, err := newServer(ctx, c, shared.rest, shared.clientset, r.recorder, &kubeletPods{reader: mgr.GetClient(), registry: registry, keys: keys})
+	server, err := newServer(ctx, c, shared.rest, shared.clientset, r.recorder, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
 	if err != nil {
 		return nodeRun{}, err
 	}

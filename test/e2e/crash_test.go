@@ -141,7 +141,7 @@ func agentDies(w *world, p faults.Point) {
 	for _, pod := range failed {
 		end := pod.Status.ContainerStatuses[0].State.Terminated
 		require.NotNil(w, end, "%+v", pod.Status)
-		assert.Contains(w, []int32{3, 137}, end.ExitCode, "killed with its agent, or told before that")
+		assert.Contains(w, []int32{3, 137, 143}, end.ExitCode, "killed with its agent, ended with the job, or told before that")
 	}
 	w.deleteJobSet(gang)
 	w.nothingLeft(gang)

@@ -124,7 +124,7 @@ func badWishes(w *world) {
 	other := w.makePod("other-type", "true", resources("1", "0"))
 	other.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/mi300": resource.MustParse("1")}
 	w.create(unknown, other)
-	w.waitEvent("misspelt", "Ignored", "is it misspelt?")
+	w.waitEvent("misspelt", "Ignored", "it may be misspelt")
 	// The scheduler knows that there is none.
 	w.waitPod("other-type", "is not scheduled", func(p *corev1.Pod) bool {
 		return len(p.Status.Conditions) > 0 && containsAll(p.Status.Conditions[0].Message, "Insufficient example.com/mi300")
