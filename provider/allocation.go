@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate"
 )
@@ -19,6 +20,8 @@ import (
 // memory. Only the reconciliation of its gang changes it; the registry's lock
 // guards what others read.
 type allocation struct {
+	// site is where the directory is, as the gang's user sees it.
+	site  site.Site
 	dir   spool.Dir
 	gang  spool.Gang
 	job   *spool.Job   // nil until a submission was answered or adopted

@@ -63,7 +63,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *state) {
 		return
 	}
 	faults.At(faults.Cancelling)
-	err := r.manager.Cancel(ctx, a.job.ID)
+	err := r.manager.Cancel(ctx, a.gang.User, a.job.ID)
 	faults.At(faults.Cancelled)
 	a.cancelledAt = time.Now()
 	a.cancels.tried(a.cancelledAt)
@@ -193,7 +193,7 @@ func (r *Reconciler) pursue(ctx context.Context, j wlm.Job, why string) bool {
 	}
 	log := logr.FromContextOrDiscard(ctx).WithValues("job", j.ID, "allocation", j.Name)
 	log.Info("cancelling a job: " + why)
-	if err := r.manager.Cancel(ctx, j.ID); err != nil {
+	if err := r.manager.Cancel(ctx, j.User, j.ID); err != nil {
 		log.Error(err, "could not cancel the job; trying again")
 		return false
 	}

@@ -22,7 +22,7 @@ type cancelling struct {
 	err   error
 }
 
-func (m *cancelling) Cancel(_ context.Context, jobID string) error {
+func (m *cancelling) Cancel(_ context.Context, _, jobID string) error {
 	m.asked = append(m.asked, jobID)
 	return m.err
 }

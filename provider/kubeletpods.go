@@ -65,7 +65,7 @@ func (k *kubeletPods) Place(pod types.UID) (kubelet.Place, bool) {
 		return kubelet.Place{}, false
 	}
 	return kubelet.Place{
-		Dir: a.dir, Slot: slot,
+		Site: a.site, Dir: a.dir, Slot: slot,
 		Credentials: sshclient.Credentials{HostPublicKey: keys.HostPublic, ClientKey: keys.ClientPrivate},
 	}, true
 }

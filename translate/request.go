@@ -23,6 +23,8 @@ type Request struct {
 	// Name is the job's name and the key of idempotent submission; it is a
 	// DNS label, so it is safe in any command line.
 	Name string
+	// User is the HPC user that the job is to be of; empty where there is only one.
+	User string
 	// Comment says who owns the job, for the site's people.
 	Comment string
 	// Groups are runs of equal tasks in rank order. More than one is a

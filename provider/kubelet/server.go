@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gangline/gangline/mpi/sshclient"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -44,6 +45,8 @@ type Pods interface {
 
 // Place is where a pod runs or ran.
 type Place struct {
+	// Site is where the directory and the agents are, as the pod's user sees it.
+	Site site.Site
 	Dir  spool.Dir
 	Slot int
 	// Credentials open the slot's SSH service.

@@ -46,7 +46,7 @@ func smallCluster(t *testing.T, change ...func(*Config)) *cluster {
 		jobs, err := c.List(context.Background())
 		assert.NoError(t, err)
 		for _, j := range jobs {
-			assert.NoError(t, c.Cancel(context.Background(), j.ID))
+			assert.NoError(t, c.Cancel(context.Background(), "", j.ID))
 		}
 		assert.Eventually(t, func() bool {
 			jobs, err := c.List(context.Background())

@@ -145,7 +145,7 @@ func (m *Manager) List(context.Context) ([]wlm.Job, error) {
 }
 
 // Cancel implements wlm.Manager: SIGTERM now, SIGKILL after Config.Grace.
-func (m *Manager) Cancel(_ context.Context, jobID string) error {
+func (m *Manager) Cancel(_ context.Context, _, jobID string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := slices.IndexFunc(m.jobs, func(j *job) bool { return j.ID == jobID })

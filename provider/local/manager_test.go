@@ -63,8 +63,8 @@ func TestAGangRunsOnItsNodesToItsEnd(t *testing.T) {
 	assert.Equal(t, "COMPLETED", job.State)
 	assert.NotZero(t, job.Ended)
 	assert.Zero(t, result(t, r).ExitCode)
-	assert.NoError(t, c.Cancel(t.Context(), id), "a job that has ended")
-	assert.NoError(t, c.Cancel(t.Context(), "999"), "a job that never was")
+	assert.NoError(t, c.Cancel(t.Context(), "", id), "a job that has ended")
+	assert.NoError(t, c.Cancel(t.Context(), "", "999"), "a job that never was")
 	assert.Equal(t, wlm.OutcomeCompleted, c.job(t, id).Outcome)
 }
 
@@ -173,14 +173,14 @@ func TestAJobIsCancelled(t *testing.T) {
 	escaped := lines(t, r, "escaped", 2)
 	queued := c.request(t, "queued", group(1, 1, 0, 0))
 	queuedID := c.submit(t, queued)
-	require.NoError(t, c.Cancel(t.Context(), queuedID))
+	require.NoError(t, c.Cancel(t.Context(), "", queuedID))
 	job := c.job(t, queuedID)
 	assert.Equal(t, wlm.PhaseEnded, job.Phase)
 	assert.Equal(t, wlm.OutcomeCancelled, job.Outcome)
 	assert.Zero(t, job.Started)
 	assert.NoFileExists(t, filepath.Join(queued.Dir, "started"))
 
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	job = c.job(t, id)
 	assert.Equal(t, wlm.PhaseEnding, job.Phase)
 	assert.Equal(t, "COMPLETING", job.State)
@@ -210,7 +210,7 @@ func TestACancelledGangThatEndsWhenAskedIsNotKilled(t *testing.T) {
 	id := c.submit(t, r)
 	env(t, r, 0)
 	env(t, r, 1)
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	assert.Equal(t, wlm.OutcomeCancelled, c.waitFor(t, id, wlm.PhaseEnded).Outcome)
 }
 

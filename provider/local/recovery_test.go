@@ -108,7 +108,7 @@ func TestACancellationOutlivesItsManager(t *testing.T) {
 	write(t, r, "mode", "stubborn")
 	id := c.submit(t, r)
 	lines(t, r, "escaped", 1)
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	c.stop()
 	c.start(t)
 	assert.Equal(t, wlm.OutcomeCancelled, c.waitFor(t, id, wlm.PhaseEnded).Outcome)
@@ -126,7 +126,7 @@ func TestAJobThatWasCancelledWhileItStartedNeverRuns(t *testing.T) {
 	require.NoError(t, m.update(j, func(j *job) {
 		j.Started, j.Boot, j.Places = time.Now(), m.boot, []placement{{Node: "n1", CPUs: 1}}
 	}))
-	require.NoError(t, m.Cancel(t.Context(), id))
+	require.NoError(t, m.Cancel(t.Context(), "", id))
 	require.NoError(t, m.Close())
 
 	c.start(t)
@@ -171,7 +171,7 @@ func TestAJobWhoseDirectoryIsGoneIsStillWatched(t *testing.T) {
 	require.NoError(t, os.RemoveAll(r.Dir))
 	c.start(t)
 	assert.Equal(t, wlm.PhaseRunning, c.job(t, id).Phase)
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	assert.Equal(t, wlm.OutcomeCancelled, c.waitFor(t, id, wlm.PhaseEnded).Outcome)
 }
 
@@ -227,7 +227,7 @@ func TestAManagerKilledAtAnyMomentNeitherLosesNorDoublesAJob(t *testing.T) {
 	c := smallCluster(t)
 	id := c.submit(t, c.request(t, "warm-up", group(1, 1, 0, 0)))
 	c.waitFor(t, id, wlm.PhaseRunning)
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	c.waitFor(t, id, wlm.PhaseEnded)
 	for moment := range 14 {
 		r := c.request(t, fmt.Sprintf("moment-%d", moment), group(4, 2, 0, 1))

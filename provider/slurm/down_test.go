@@ -27,7 +27,7 @@ func testNoREST(t *testing.T, dev *devslurm.Cluster, c *cluster) {
 	var rejected *wlm.RejectedError
 	assert.Error(t, err)
 	assert.NotErrorAs(t, err, &rejected)
-	assert.Error(t, c.Cancel(t.Context(), "1"))
+	assert.Error(t, c.Cancel(t.Context(), "", "1"))
 	require.NoError(t, dev.StartREST(t.Context()))
 	survives(t)
 }
@@ -69,7 +69,7 @@ func (c *cluster) testNoController(t *testing.T) {
 		_, err := c.Inventory(t.Context())
 		c.isDown(t, err)
 	})
-	queries.Go(func() { c.isDown(t, c.Cancel(t.Context(), "1")) })
+	queries.Go(func() { c.isDown(t, c.Cancel(t.Context(), "", "1")) })
 	unanswered := c.request(t, "unanswered", tasks(1, 1, 0, 0))
 	queries.Go(func() {
 		_, err := c.Submit(t.Context(), unanswered)

@@ -34,7 +34,7 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 	}{
 		{"completed", func(_ context.Context, dir, _ string) error { return touch(dir, "end") }, wlm.OutcomeCompleted, ""},
 		{"failed", nil, wlm.OutcomeFailed, "exit code 3"},
-		{"cancelled", func(ctx context.Context, _, id string) error { return manager.Cancel(ctx, id) }, wlm.OutcomeCancelled, "by root"},
+		{"cancelled", func(ctx context.Context, _, id string) error { return manager.Cancel(ctx, "", id) }, wlm.OutcomeCancelled, "by root"},
 		{"out-of-time", func(ctx context.Context, _, id string) error {
 			_, err := dev.Output(ctx, devslurm.Head, "scontrol", "update", "jobid="+id, "endtime=now")
 			return err

@@ -222,8 +222,8 @@ func (c *cluster) testEqualTasks(t *testing.T) {
 	assert.Equal(t, wlm.OutcomeCompleted, job.Outcome)
 	assert.WithinDuration(t, time.Now(), job.Ended, time.Minute)
 	assert.FileExists(t, filepath.Join(r.Dir, "job.log"))
-	assert.NoError(t, c.Cancel(t.Context(), id), "a job that has ended")
-	assert.NoError(t, c.Cancel(t.Context(), "999999"), "a job that never was")
+	assert.NoError(t, c.Cancel(t.Context(), "", id), "a job that has ended")
+	assert.NoError(t, c.Cancel(t.Context(), "", "999999"), "a job that never was")
 }
 
 func (c *cluster) testUnequalTasks(t *testing.T) {
@@ -239,7 +239,7 @@ func (c *cluster) testUnequalTasks(t *testing.T) {
 	job := c.waitFor(t, id, wlm.PhaseRunning)
 	assert.Equal(t, "hpc1,hpc[2-3]", job.Nodes)
 
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	job = c.waitFor(t, id, wlm.PhaseEnded)
 	assert.Equal(t, wlm.OutcomeCancelled, job.Outcome)
 	jobs, err := c.dev.Squeue(t.Context())
@@ -300,7 +300,7 @@ func (c *cluster) testCancelQueued(t *testing.T) {
 	job := c.job(t, secondID)
 	assert.Equal(t, wlm.PhaseQueued, job.Phase)
 	assert.Equal(t, "PENDING", job.State)
-	require.NoError(t, c.Cancel(t.Context(), secondID))
+	require.NoError(t, c.Cancel(t.Context(), "", secondID))
 	job = c.waitFor(t, secondID, wlm.PhaseEnded)
 	assert.Equal(t, wlm.OutcomeCancelled, job.Outcome)
 	assert.Zero(t, job.Started)
@@ -359,6 +359,6 @@ func (c *cluster) testHeld(t *testing.T) {
 	job := c.job(t, id)
 	assert.Equal(t, wlm.PhaseQueued, job.Phase)
 	assert.Contains(t, job.Explanation, "holds it")
-	require.NoError(t, c.Cancel(t.Context(), id))
+	require.NoError(t, c.Cancel(t.Context(), "", id))
 	c.end(t, first, firstID)
 }

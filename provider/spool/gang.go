@@ -20,6 +20,9 @@ type Gang struct {
 	// virtual node's name: a provider touches no allocation but its own.
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
+	// User is the HPC user whose all of it is: whom the gang was mapped to when its
+	// allocation was made. It is empty in what versions wrote that had one user only.
+	User string `json:"user,omitempty"`
 	// Owner says whose gang this is in words, e.g. "JobSet default/pi".
 	Owner     string `json:"owner"`
 	Namespace string `json:"namespace"`

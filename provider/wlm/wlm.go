@@ -19,12 +19,12 @@ type Manager interface {
 	// *RejectedError says that the workload manager understood and refused;
 	// after any other error the job may or may not exist.
 	Submit(ctx context.Context, r translate.Request) (jobID string, err error)
-	// List returns all jobs that the manager knows of this provider's user,
+	// List returns all jobs that the manager knows of the provider's users,
 	// ended ones for as long as it remembers them, in one query.
 	List(ctx context.Context) ([]Job, error)
-	// Cancel asks for the end of a job. Success means that it was asked, not
-	// that it has ended; a job that is already gone is no error.
-	Cancel(ctx context.Context, jobID string) error
+	// Cancel asks for the end of a job of a user's. Success means that it was
+	// asked, not that it has ended; a job that is already gone is no error.
+	Cancel(ctx context.Context, user, jobID string) error
 	// Inventory returns what there is, whoever uses it.
 	Inventory(ctx context.Context) (Inventory, error)
 	// Name is the manager's kind and version for people, e.g. "slurm 22.05.8".

@@ -152,7 +152,7 @@ func (m *Manager) utcEnv() []string {
 
 // Cancel implements wlm.Manager. Cancelling a heterogeneous job's leader, whose
 // id is the job's, cancels all of its components.
-func (m *Manager) Cancel(ctx context.Context, jobID string) error {
+func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
 	if !isNumber(jobID) {
 		return fmt.Errorf("cancelling a job: %q is no job id of Slurm's", jobID)
 	}

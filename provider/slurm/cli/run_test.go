@@ -89,7 +89,7 @@ func TestWhatASuccessfulToolSaysOnStderrIsNoFailure(t *testing.T) {
 	jobs, err := m.List(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, jobs)
-	assert.NoError(t, m.Cancel(t.Context(), "12"))
+	assert.NoError(t, m.Cancel(t.Context(), "", "12"))
 	_, err = m.Inventory(t.Context())
 	assert.NoError(t, err)
 }
@@ -116,13 +116,13 @@ func TestCancellingAJobThatIsGoneIsNoError(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			m := newManager(t, Config{Bin: fakeTools(t, map[string]string{"scancel": tt.scancel})})
-			err := m.Cancel(t.Context(), "9")
+			err := m.Cancel(t.Context(), "", "9")
 			if tt.want == "" {
 				assert.NoError(t, err)
 			} else {
 				assert.EqualError(t, err, tt.want)
 			}
-			assert.ErrorContains(t, m.Cancel(t.Context(), "--user=ada"), "no job id")
+			assert.ErrorContains(t, m.Cancel(t.Context(), "", "--user=ada"), "no job id")
 		})
 	}
 }

@@ -239,7 +239,7 @@ func (m *Manager) baseEnvironment() ([]string, error) {
 
 // Cancel implements wlm.Manager. Cancelling a heterogeneous job's leader, whose id is
 // the job's, cancels all of its components.
-func (m *Manager) Cancel(ctx context.Context, jobID string) error {
+func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
 	if jobID == "" || strings.Trim(jobID, "0123456789") != "" {
 		return fmt.Errorf("cancelling a job: %q is no job id of Slurm's", jobID)
 	}

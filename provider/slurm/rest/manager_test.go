@@ -299,14 +299,14 @@ func TestCancellingAJobThatIsGoneIsNoError(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			m, s := newTestManager(t, map[string]string{"DELETE /slurm/v0.0.38/job/9": tt.answer})
-			err := m.Cancel(t.Context(), "9")
+			err := m.Cancel(t.Context(), "", "9")
 			if tt.want == "" {
 				assert.NoError(t, err)
 				assert.Equal(t, []string{"DELETE /slurm/v0.0.38/job/9"}, s.take())
 			} else {
 				assert.ErrorContains(t, err, tt.want)
 			}
-			assert.ErrorContains(t, m.Cancel(t.Context(), "9/../8"), "no job id")
+			assert.ErrorContains(t, m.Cancel(t.Context(), "", "9/../8"), "no job id")
 		})
 	}
 }
