@@ -190,6 +190,8 @@ func (w *world) reconfigure(change func(*provider.Config)) {
 
 func nodeRestart(w *world) {
 	before := w.node()
+	// Times in an object are of whole seconds: the next one tells the new heartbeat.
+	time.Sleep(time.Until(condition(before, corev1.NodeReady).LastHeartbeatTime.Add(time.Second)))
 	require.NoError(w, w.env.Node.Kill())
 	require.NoError(w, w.env.Node.Start(w.Context()))
 	after := w.waitNode("is looked after again", func(n *corev1.Node) bool {
