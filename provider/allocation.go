@@ -1,11 +1,10 @@
 package provider
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -41,6 +40,8 @@ type allocation struct {
 	// lastTry is when the last submission ended without a job id.
 	lastTry time.Time
 	tries   int
+	// cut tells that the way to the site was cut during the last submission.
+	cut bool
 	// submitError is the last submission's error in the workload manager's
 	// words.
 	submitError string
@@ -67,7 +68,7 @@ func (a *allocation) live() bool { return a.ended == nil }
 
 // newAllocation makes the directory and gang.json of a gang's next allocation, which
 // may have whole nodes.
-func newAllocation(root spool.Root, names translate.Names, g translate.Gang, generation int, wholeNodes bool) (*allocation, error) {
+func newAllocation(ctx context.Context, u *hpcUser, seal func(spool.Gang) string, names translate.Names, g translate.Gang, generation int, wholeNodes bool) (*allocation, error) {
 	sg := spool.Gang{
 		Version:    spool.Version,
 		Allocation: translate.AllocationName(names, g, generation, rand.Text()),
@@ -75,6 +76,7 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 		Generation: generation,
 		Cluster:    names.Cluster,
 		Node:       names.Node,
+		User:       u.name,
 		Owner:      g.Owner,
 		Namespace:  g.Namespace,
 		OwnerName:  g.OwnerName,
@@ -93,62 +95,101 @@ func newAllocation(root spool.Root, names translate.Names, g translate.Gang, gen
 			Component: components[k],
 		})
 	}
+	sg.Seal = seal(sg)
 	a := &allocation{
-		dir:     root.Dir(sg.Allocation),
+		site: u.site, dir: u.root.Dir(sg.Allocation),
 		gang:    sg,
 		desired: make([]spool.Desired, len(sg.Slots)),
 		pods:    map[types.UID]int{}, stopping: map[int]time.Time{},
 	}
 	a.untouched = true
-	return a, root.Create(sg)
+	return a, u.site.CreateAllocation(ctx, u.root, sg)
 }
 
-func (a *allocation) writeGang() error { return spool.Write(a.dir.Gang(), a.gang) }
+// read reads a file of the allocation's.
+func (a *allocation) read(ctx context.Context, path string, v any) (bool, error) {
+	return site.ReadJSON(ctx, a.site, path, v)
+}
 
-// errNotOurs says that a directory belongs to another cluster or node.
-var errNotOurs = errors.New("the allocation belongs to another virtual node")
+// write replaces a file of the allocation's.
+func (a *allocation) write(ctx context.Context, path string, v any) error {
+	return site.WriteJSON(ctx, a.site, path, v)
+}
 
-// loadAllocation reads an allocation back from the spool.
-func loadAllocation(dir spool.Dir, names translate.Names, now time.Time) (*allocation, error) {
+func (a *allocation) writeGang(ctx context.Context) error { return a.write(ctx, a.dir.Gang(), a.gang) }
+
+var (
+	// errNotOurs says that a directory belongs to another cluster or node.
+	errNotOurs = errors.New("the allocation belongs to another virtual node")
+	// errForged says that the node's own word is not in its file.
+	errForged = errors.New("gang.json is not as this node has written it: remove the directory; or restore the Secret with the node's seed, if that was lost")
+)
+
+// loadAllocation reads an allocation of a user's back from the spool. seal is nil where
+// there is one user only: who else could have written it?
+func loadAllocation(ctx context.Context, u *hpcUser, name string, seal func(spool.Gang) string, names translate.Names, now time.Time) (*allocation, error) {
 	// A submission may have been under way when the process before died.
-	a := &allocation{dir: dir, pods: map[types.UID]int{}, stopping: map[int]time.Time{}, lastTry: now}
-	if ok, err := spool.Read(dir.Gang(), &a.gang); err != nil {
+	a := &allocation{site: u.site, dir: u.root.Dir(name), pods: map[types.UID]int{}, stopping: map[int]time.Time{}, lastTry: now}
+	var job spool.Job
+	var ended spool.Ended
+	stamps, err := readFiles(ctx, u.site, []string{a.dir.Gang(), a.dir.Job(), a.dir.Ended()}, []any{&a.gang, &job, &ended})
+	if err != nil {
 		return nil, err
-	} else if !ok {
-		return nil, errNotOurs // nothing that this version made
 	}
-	if a.gang.Cluster != names.Cluster || a.gang.Node != names.Node {
-		return nil, errNotOurs
+	there := func(file int) bool { return stamps[file] != site.Stamp{} }
+	if !there(0) || a.gang.Cluster != names.Cluster || a.gang.Node != names.Node {
+		return nil, errNotOurs // or nothing that this version made
 	}
 	if a.gang.Version > spool.Version {
-		return nil, fmt.Errorf("%s has format %d and this version reads up to %d: run a newer gangline-node", dir, a.gang.Version, spool.Version)
+		return nil, fmt.Errorf("%s has format %d and this version reads up to %d: run a newer gangline-node", a.dir, a.gang.Version, spool.Version)
 	}
-	var job spool.Job
-	if ok, err := spool.Read(dir.Job(), &job); err != nil {
-		return nil, err
-	} else if ok {
+	if seal != nil && (a.gang.Allocation != name || a.gang.User != u.name || a.gang.Seal != seal(a.gang)) {
+		return nil, errForged
+	}
+	a.gang.User = u.name
+	if there(1) {
 		job.Submitted = notAfter(job.Submitted, now)
 		a.job = &job
 	}
-	var ended spool.Ended
-	if ok, err := spool.Read(dir.Ended(), &ended); err != nil {
-		return nil, err
-	} else if ok {
+	if there(2) {
 		a.ended = &ended
 	}
 	if a.gang.Release {
-		a.releasedAt = now
-		if info, err := os.Stat(dir.Gang()); err == nil {
-			a.releasedAt = notAfter(info.ModTime(), now) // it was the last thing written there
-		}
+		a.releasedAt = notAfter(stamps[0].Time(), now) // it was the last thing written there
 	}
-	a.desired = make([]spool.Desired, len(a.gang.Slots))
-	for k := range a.gang.Slots {
-		if err := a.loadSlot(k); err != nil {
+	return a, a.loadSlots(ctx)
+}
+
+// readFiles reads files into values, and tells their stamps: zero for one that is not
+// there.
+func readFiles(ctx context.Context, files site.Files, paths []string, into []any) ([]site.Stamp, error) {
+	stamps := make([]site.Stamp, len(paths))
+	watched := make([]site.Watched, len(paths))
+	for {
+		left := false
+		for i, path := range paths {
+			watched[i] = site.Watched{Path: path, Stamp: stamps[i]}
+		}
+		changes, err := files.Changed(ctx, watched)
+		if err != nil {
 			return nil, err
 		}
+		for _, c := range changes {
+			if c.Err != nil {
+				return nil, c.Err
+			}
+			stamps[c.Index], left = c.Stamp, true
+			if c.Stamp == (site.Stamp{}) {
+				continue // it has gone
+			}
+			if err := spool.Decode(paths[c.Index], c.Data, into[c.Index]); err != nil {
+				return nil, err
+			}
+		}
+		if !left {
+			return stamps, nil
+		}
 	}
-	return a, nil
 }
 
 // notAfter is a time that was written down before now, though the clock was perhaps
@@ -160,21 +201,28 @@ func notAfter(t, now time.Time) time.Time {
 	return t
 }
 
-func (a *allocation) loadSlot(k int) error {
-	d := &a.desired[k]
-	if _, err := spool.Read(a.dir.Desired(k), d); err != nil {
+func (a *allocation) loadSlots(ctx context.Context) error {
+	a.desired = make([]spool.Desired, len(a.gang.Slots))
+	paths, into := make([]string, len(a.desired)), make([]any, len(a.desired))
+	for k := range a.desired {
+		paths[k], into[k] = a.dir.Desired(k), &a.desired[k]
+	}
+	if _, err := readFiles(ctx, a.site, paths, into); err != nil {
 		return err
 	}
-	d.Orders, d.Update = nil, nil
-	logs, err := os.ReadDir(filepath.Join(a.dir.Slot(k), "logs"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the logs of slot %d: %w", k, err)
-	}
-	for _, e := range logs {
-		a.pods[types.UID(e.Name())] = k
-	}
-	if d.PodUID != "" {
-		a.pods[types.UID(d.PodUID)] = k
+	for k := range a.desired {
+		d := &a.desired[k]
+		d.Orders, d.Update = nil, nil
+		logs, err := a.site.List(ctx, filepath.Join(a.dir.Slot(k), "logs"))
+		if err != nil {
+			return fmt.Errorf("reading the logs of slot %d: %w", k, err)
+		}
+		for _, e := range logs {
+			a.pods[types.UID(e.Name)] = k
+		}
+		if d.PodUID != "" {
+			a.pods[types.UID(d.PodUID)] = k
+		}
 	}
 	return nil
 }

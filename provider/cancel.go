@@ -23,7 +23,7 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 	log := logr.FromContextOrDiscard(ctx)
 	if !a.gang.Release {
 		a.gang.Release, a.releasedAt = true, s.now
-		if err := a.writeGang(); err != nil {
+		if err := a.writeGang(ctx); err != nil {
 			a.gang.Release = false
 			return err
 		}
@@ -134,11 +134,11 @@ func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
 func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
 	if !a.gang.Release {
 		a.gang.Release = true
-		if err := a.writeGang(); err != nil {
+		if err := a.writeGang(ctx); err != nil {
 			return err
 		}
 	}
-	if err := spool.Write(a.dir.Ended(), e); err != nil {
+	if err := a.write(ctx, a.dir.Ended(), e); err != nil {
 		return err
 	}
 	faults.At(faults.Ended)

@@ -88,10 +88,10 @@ func TestTimesThatLieAheadAreTakenForNow(t *testing.T) {
 	a := newScene(t).allocated(wlm.PhaseRunning)
 	require.NoError(t, spool.Write(a.dir.Job(), spool.Job{ID: "7", Submitted: testNow}))
 	a.gang.Release = true
-	require.NoError(t, a.writeGang())
+	require.NoError(t, a.writeGang(t.Context()))
 	// The clock was set back by an hour while nobody looked.
 	for sentence, now := range map[string]time.Time{"the clock was set back": testNow.Add(-time.Hour), "it was not": testNow.Add(time.Hour)} {
-		got, err := loadAllocation(a.dir, names, now)
+		got, err := loadAllocation(t.Context(), ownerOf(a), a.name(), nil, names, now)
 		require.NoError(t, err, sentence)
 		assert.False(t, got.job.Submitted.After(now), sentence)
 		assert.False(t, got.releasedAt.After(now), sentence)

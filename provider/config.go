@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
+	"github.com/gangline/gangline/provider/identity"
+	"github.com/gangline/gangline/provider/site/sites"
+	"github.com/gangline/gangline/provider/strictyaml"
 	"github.com/gangline/gangline/translate"
 )
 
@@ -36,14 +38,25 @@ type Config struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Namespace is the node's own: the Secret with its key lives there.
 	Namespace string `json:"namespace"`
-	// Spool is the directory on the shared filesystem, at the same path here
-	// and on all HPC nodes.
+	// Spool is the directory on the shared filesystem, at the same path where jobs
+	// are submitted and on all HPC nodes. Where gangs are of several users it has
+	// "{user}" in place of the user's name.
 	Spool string `json:"spool"`
 	// Lock is the file that keeps two processes of this node apart. Default: in
-	// the spool. On NFS choose one on a local filesystem (see spool.Lock).
+	// the spool. On NFS choose one on a local filesystem (see spool.Lock). Where
+	// gangs are of several users there is one for each: it has "{user}" too.
 	Lock string `json:"lock,omitempty"`
-	// Agent is the path of gangline-agent on the HPC nodes.
-	Agent string `json:"agent"`
+	// Agent is the path of gangline-agent on the HPC nodes. By way of a login node it is
+	// brought there instead.
+	Agent string `json:"agent,omitempty"`
+
+	// Access is how the HPC side is reached, and as whom. Default: as the user of this
+	// process.
+	Access AccessConfig `json:"access,omitempty"`
+	// Identity maps namespaces and ServiceAccounts to HPC users, and what each may use.
+	// The first rule that fits counts; a pod that none fits is refused. Without rules all
+	// gangs are of this process's user.
+	Identity identity.Map `json:"identity,omitempty"`
 
 	// WorkloadManager is "slurm" or "local".
 	WorkloadManager string      `json:"workloadManager"`
@@ -221,12 +234,13 @@ func LoadConfig(path string) (Config, error) {
 		return Config{}, fmt.Errorf("reading the configuration: %w", err)
 	}
 	var c Config
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+	document, err := strictyaml.Unmarshal(data, &c)
+	if err != nil {
 		return Config{}, fmt.Errorf("reading the configuration %s: %w", path, err)
 	}
 	c.setDefaults()
 	if err := c.validate(); err != nil {
-		return Config{}, fmt.Errorf("the configuration %s is not valid: %w", path, err)
+		return Config{}, fmt.Errorf("the configuration %s is not valid: %w", path, document.ExplainAll(err))
 	}
 	return c, nil
 }
@@ -276,7 +290,7 @@ func (c *Config) validate() error {
 		"apiVersion and kind must be %s and %s, not %q and %q", ConfigAPIVersion, ConfigKind, c.APIVersion, c.Kind)
 	require(c.NodeName != "", "nodeName is missing")
 	require(filepath.IsAbs(c.Spool), "spool must be an absolute path, not %q", c.Spool)
-	require(filepath.IsAbs(c.Agent), "agent must be an absolute path, not %q", c.Agent)
+	require(filepath.IsAbs(c.Agent) || c.Access.Mode == sites.SSH && c.Agent == "", "agent must be an absolute path, not %q", c.Agent)
 	require(c.WorkloadManager == "slurm" || c.WorkloadManager == "local",
 		"workloadManager must be slurm or local, not %q", c.WorkloadManager)
 	require(c.WorkloadManager != "local" || (filepath.IsAbs(c.Local.StateDir) && len(c.Local.Nodes) > 0),
@@ -305,6 +319,6 @@ func (c *Config) validate() error {
 	for _, p := range c.ReadOnlyHostPaths {
 		require(filepath.IsAbs(p), "readOnlyHostPaths must be absolute, not %q", p)
 	}
-	errs = append(errs, c.Volumes.validate(), c.Orphans.validate())
+	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.validateAccess())
 	return errors.Join(errs...)
 }

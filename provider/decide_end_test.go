@@ -162,7 +162,8 @@ func TestTheJobThatCounts(t *testing.T) {
 			if tc.claims != "" {
 				require.NoError(t, a.dir.TakeClaim(spool.Claim{JobID: tc.claims}))
 			}
-			got := chooseJob(tc.jobs, a)
+			got, err := chooseJob(t.Context(), tc.jobs, a)
+			require.NoError(t, err)
 			if tc.want == "" {
 				assert.Nil(t, got)
 				return

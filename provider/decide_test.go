@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -20,6 +22,16 @@ import (
 )
 
 var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// testUser is a user whose spool is a directory of the test's.
+func testUser(root string) *hpcUser {
+	return &hpcUser{name: "u", site: site.Local{}, root: spool.Root(root)}
+}
+
+// ownerOf is the user of an allocation of such a user's.
+func ownerOf(a *allocation) *hpcUser {
+	return testUser(filepath.Dir(filepath.Dir(string(a.dir))))
+}
 
 // scene builds a gang's state for one decision: two workers and a late
 // launcher, with whatever the test adds.
@@ -40,7 +52,7 @@ func newScene(t *testing.T) *scene {
 
 func (c *scene) worker(index int) *podState   { return c.add("worker", index) }
 func (c *scene) launcher() *podState          { return c.add("launcher", 0) }
-func (c *scene) decide() *state               { c.s.decideWith("Slurm", siteView{}, 2*time.Minute); return c.s }
+func (c *scene) decide() *state               { c.s.decideWith("Slurm", hpcView{}, 2*time.Minute); return c.s }
 func (c *scene) after(d time.Duration) *state { c.s.now = c.s.now.Add(d); return c.decide() }
 
 func (c *scene) add(group string, index int) *podState {
@@ -55,8 +67,9 @@ func (c *scene) add(group string, index int) *podState {
 // allocated gives the gang a submitted allocation whose job the workload
 // manager lists as given.
 func (c *scene) allocated(phase wlm.Phase) *allocation {
-	a, err := newAllocation(spool.Root(c.t.TempDir()), c.names(), c.s.gang, 1, false)
+	a, err := newAllocation(c.t.Context(), testUser(c.t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, false)
 	require.NoError(c.t, err)
+	c.s.file = func(path string, v any) (bool, error) { return a.read(c.t.Context(), path, v) }
 	a.job = &spool.Job{ID: "7", Submitted: testNow.Add(-time.Minute)}
 	c.s.alloc, c.s.slots, c.s.listed = a, slotsOf(a.gang), testNow
 	c.s.reports = make([]spool.Status, len(a.gang.Slots))

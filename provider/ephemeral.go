@@ -38,7 +38,7 @@ func (r *Reconciler) ephemeralOrders(ctx context.Context, s *state, p *podState,
 		s.within(missingAgain)
 	}
 	r.tellEphemeral(p)
-	return orders, s.alloc.keepMeeting(meeting)
+	return orders, s.alloc.keepMeeting(ctx, meeting)
 }
 
 // tellEphemeral tells what ephemeral containers wait for, where that is new.

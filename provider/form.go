@@ -12,13 +12,16 @@ import (
 // admit decides about pods that the node has not accepted yet, and reads the
 // wishes of all. A pod that can never run here is refused at once, before it
 // can hold up the rest of its gang.
-func (s *state) admit(site siteView) {
+func (s *state) admit(site hpcView) {
 	for _, p := range s.pods {
 		if terminal(p.pod) || p.deleting() {
 			continue
 		}
 		wishes, rejection := s.wish(p, site)
 		if p.rejection != nil {
+			continue
+		}
+		if p.rejection = s.foreign(p); p.rejection != nil {
 			continue
 		}
 		if p.accepted() {
@@ -31,13 +34,17 @@ func (s *state) admit(site siteView) {
 			of.Claims = p.claims
 			rejection = translate.Admit(p.pod, of)
 		}
+		if rejection == nil {
+			rejection = s.bounded()
+		}
 		p.rejection = rejection
 	}
+	s.wishes = s.identity.Complete(s.wishes)
 }
 
 // wish adds a pod's wishes to the gang's. One that contradicts those of the
 // pods before it cannot be granted.
-func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.Rejection) {
+func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
 	offer := site.offer()
 	if p.accepted() {
 		offer.Partitions, offer.GPUTypes = nil, nil // the workload manager's to judge, should they be gone
@@ -45,6 +52,9 @@ func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.R
 	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, offer)
 	if rejection != nil {
 		return wishes, rejection
+	}
+	if why := s.identity.Refuse(wishes); why != "" && !p.accepted() {
+		return wishes, &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
 	}
 	if wishes.Nice == 0 {
 		wishes.Nice = site.niceness[p.pod.Spec.PriorityClassName]
@@ -61,6 +71,19 @@ func (s *state) wish(p *podState, site siteView) (translate.Wishes, *translate.R
 	}
 	s.wishes = merged
 	return wishes, nil
+}
+
+// bounded refuses the pods of a gang that is larger than its user's may be.
+func (s *state) bounded() *translate.Rejection {
+	gpus := 0
+	for _, slot := range s.gang.Slots {
+		gpus += slot.GPUs
+	}
+	why := s.identity.Exceeds(len(s.gang.Slots), gpus)
+	if why == "" {
+		return nil
+	}
+	return &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "spec", Message: why}
 }
 
 // form finds the first slots that have no pod. Slots count as filled only by

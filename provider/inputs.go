@@ -24,6 +24,8 @@ const timesGrain = time.Second
 // inputs fetches what pods refer to.
 type inputs struct {
 	r *Reconciler
+	// site is what the gang's user has on the HPC side.
+	site translate.Site
 	// maxAge is how old it may be.
 	maxAge time.Duration
 	// began is when these inputs were made, for pods that were there; zero for those
@@ -33,8 +35,8 @@ type inputs struct {
 	renewals int
 }
 
-func newInputs(r *Reconciler) *inputs {
-	return &inputs{r: r, maxAge: startAge, began: r.objects.clock.Now()}
+func newInputs(r *Reconciler, site translate.Site) *inputs {
+	return &inputs{r: r, site: site, maxAge: startAge, began: r.objects.clock.Now()}
 }
 
 // age is how old what a pod refers to may be. A starting pod sees all that was there
@@ -55,7 +57,7 @@ func (in *inputs) of(ctx context.Context, pod *corev1.Pod, refs translate.Refs) 
 		ConfigMaps: map[string]*corev1.ConfigMap{},
 		Secrets:    map[string]*corev1.Secret{},
 		Tokens:     map[translate.TokenKey]string{},
-		Site:       in.r.site().site,
+		Site:       in.site,
 	}
 	age := in.age(pod)
 	for _, ref := range refs.ConfigMaps {

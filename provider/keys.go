@@ -2,8 +2,12 @@ package provider
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,4 +74,17 @@ func (k keySource) ssh(allocation string) (spool.SSH, error) {
 		ClientKey:       keys.ClientPrivate,
 		ClientPublicKey: keys.ClientPublic,
 	}, err
+}
+
+// seal is the node's proof that it has written what a gang.json says of whose it is. A
+// user who could make up allocations would get the orders of others' pods.
+func (k keySource) seal(g spool.Gang) string {
+	sum := hmac.New(sha256.New, k.secret)
+	for _, part := range []string{
+		"gang.json", g.Allocation, g.Key, strconv.Itoa(g.Generation), g.Cluster, g.Node, g.User,
+		g.Owner, g.Namespace, g.OwnerName, g.OwnerUID,
+	} {
+		fmt.Fprintf(sum, "%d:%s,", len(part), part) // never fails
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ func meetingOf(g spool.Gang, reports []spool.Status, own int, pod *corev1.Pod) *
 
 // keepMeeting writes down which ports are named, before a pod hears of them: those
 // that come later must be told the same.
-func (a *allocation) keepMeeting(m *translate.Meeting) error {
+func (a *allocation) keepMeeting(ctx context.Context, m *translate.Meeting) error {
 	if m == nil {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (a *allocation) keepMeeting(m *translate.Meeting) error {
 	if !changed {
 		return nil
 	}
-	err := a.writeGang()
+	err := a.writeGang(ctx)
 	if err != nil {
 		copy(a.gang.Slots, before)
 	}

@@ -28,11 +28,11 @@ func TestPodsThatComeLaterMeetAtTheSamePorts(t *testing.T) {
 	a := meets(c)
 	first := meetingOf(a.gang, c.s.reports, 1, &corev1.Pod{})
 	port, _ := first.Port("pi-worker-0-0", 29600)
-	require.NoError(t, a.keepMeeting(first))
+	require.NoError(t, a.keepMeeting(t.Context(), first))
 	own, _ := first.Port("localhost", 29600)
 	assert.Equal(t, []int{20000, 20004}, []int{port, own})
 
-	again, err := loadAllocation(a.dir, c.names(), testNow)
+	again, err := loadAllocation(t.Context(), ownerOf(a), a.name(), nil, c.names(), testNow)
 	require.NoError(t, err, "another life of the node")
 	late := meetingOf(again.gang, c.s.reports, 2, &corev1.Pod{})
 	other, _ := late.Port("pi-worker-0-0", 29500)
@@ -46,7 +46,7 @@ func TestWhereTheGangMeetsIsKeptOrNothingIsSaid(t *testing.T) {
 	require.NoError(t, os.RemoveAll(string(a.dir)))
 	m := meetingOf(a.gang, c.s.reports, 1, &corev1.Pod{})
 	m.Port("pi-worker-0-0", 29500)
-	require.Error(t, a.keepMeeting(m))
+	require.Error(t, a.keepMeeting(t.Context(), m))
 	assert.Empty(t, a.gang.Slots[0].Rendezvous)
 }
 
@@ -55,8 +55,8 @@ func TestGangsThatMeetWhereItIsWritten(t *testing.T) {
 	c.s.gang.Whole = false
 	assert.Nil(t, meetingOf(meets(c).gang, c.s.reports, 0, &corev1.Pod{}), "others of the owner are elsewhere")
 	c.s.gang.Whole = true
-	a, err := newAllocation(spool.Root(t.TempDir()), c.names(), c.s.gang, 1, true)
+	a, err := newAllocation(t.Context(), testUser(t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, true)
 	require.NoError(t, err)
 	assert.Nil(t, meetingOf(a.gang, c.s.reports, 0, &corev1.Pod{}), "it has whole nodes")
-	assert.NoError(t, a.keepMeeting(nil))
+	assert.NoError(t, a.keepMeeting(t.Context(), nil))
 }

@@ -44,6 +44,8 @@ type note struct {
 	whereabouts       map[string]string
 	// lostSeen is when a pod was first seen whose place is lost.
 	lostSeen time.Time
+	// unmet is why the spool could not be read, as last told.
+	unmet string
 	// trouble is why the spool could not be written, as last told.
 	trouble string
 	// told is how far the pods' agents' Events have been told.

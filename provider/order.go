@@ -12,6 +12,7 @@ import (
 
 	"github.com/gangline/gangline/mpi"
 	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -31,10 +32,10 @@ func (r *Reconciler) order(ctx context.Context, s *state) error {
 	if a.gang.Release || a.job == nil || agentsMissing(s.reports) > 0 {
 		return errors.Join(errs...)
 	}
-	if err := r.orderNames(s); err != nil {
+	if err := r.orderNames(ctx, s); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	in := newInputs(r)
+	in := newInputs(r, s.hpc.site)
 	for _, p := range s.pods {
 		if p.slot < 0 || !p.live() || p.stop || !p.accepted() {
 			continue
@@ -57,13 +58,13 @@ func (r *Reconciler) stopForgotten(ctx context.Context, s *state) error {
 		}
 		logr.FromContextOrDiscard(ctx).Info("a pod is gone from the API server while it may run; stopping it", "pod", d.Pod, "slot", k)
 		d.Action, d.GraceSeconds = spool.ActionStop, corev1.DefaultTerminationGracePeriodSeconds
-		errs = append(errs, r.writeDesired(a, k, d))
+		errs = append(errs, r.writeDesired(ctx, a, k, d))
 	}
 	return errors.Join(errs...)
 }
 
 // orderNames gives every agent the same table: which name is where.
-func (r *Reconciler) orderNames(s *state) error {
+func (r *Reconciler) orderNames(ctx context.Context, s *state) error {
 	a := s.alloc
 	names := make([]spool.Name, len(a.gang.Slots))
 	for k, slot := range a.gang.Slots {
@@ -81,7 +82,7 @@ func (r *Reconciler) orderNames(s *state) error {
 	}
 	before := a.gang.Names
 	a.gang.Names = names
-	if err := a.writeGang(); err != nil {
+	if err := a.writeGang(ctx); err != nil {
 		a.gang.Names = before
 		return err
 	}
@@ -121,7 +122,7 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 		Version: spool.Version, PodUID: string(p.uid()), Pod: p.pod.Namespace + "/" + p.pod.Name,
 		Action: spool.ActionRun, Recipient: agent.Recipient, Orders: sealed,
 	}
-	if err := r.writeDesired(a, p.slot, d); err != nil {
+	if err := r.writeDesired(ctx, a, p.slot, d); err != nil {
 		return err
 	}
 	faults.At(faults.Ordered)
@@ -173,7 +174,7 @@ func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inpu
 		return orders, err
 	}
 	orders.Logs = r.config.logLimits()
-	return orders, a.keepMeeting(meeting)
+	return orders, a.keepMeeting(ctx, meeting)
 }
 
 // complete adds to a pod's inputs what its agent and its gang give it.
@@ -201,7 +202,7 @@ func (r *Reconciler) complete(s *state, p *podState, values *translate.Inputs) (
 func (r *Reconciler) locate(s *state, p *podState, values *translate.Inputs) {
 	agent := s.reports[p.slot].Agent
 	values.PodIP, values.HostIP = agent.Address, agent.Address
-	values.NodeAllocatable = r.site().node(agent.Node)
+	values.NodeAllocatable = r.hpc().node(agent.Node)
 }
 
 // hostfile is the gang's hosts in rank order.
@@ -233,7 +234,7 @@ func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error
 		return nil
 	}
 	have.Version, have.Action, have.GraceSeconds, have.Orders = spool.Version, spool.ActionStop, p.grace, nil
-	if err := r.writeDesired(a, p.slot, have); err != nil {
+	if err := r.writeDesired(ctx, a, p.slot, have); err != nil {
 		return err
 	}
 	faults.At(faults.StopOrdered)
@@ -242,12 +243,17 @@ func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error
 	return nil
 }
 
-func (r *Reconciler) writeDesired(a *allocation, slot int, d spool.Desired) error {
-	if err := spool.Write(a.dir.Desired(slot), d); err != nil {
+// writeDesired gives an agent its orders. Where nobody can tell whether it has got them,
+// it counts as having them, and gets them again.
+func (r *Reconciler) writeDesired(ctx context.Context, a *allocation, slot int, d spool.Desired) error {
+	err := a.write(ctx, a.dir.Desired(slot), d)
+	d.Orders, d.Update = nil, nil
+	if errors.Is(err, site.ErrUnreachable) && d.Action == spool.ActionRun && a.desired[slot].PodUID != d.PodUID {
+		d.Recipient = ""
+	} else if err != nil {
 		return err
 	}
-	d.Orders, d.Update = nil, nil
 	a.desired[slot] = d
 	r.registry.bind(a, podUID(d), slot)
-	return nil
+	return err
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -23,6 +25,8 @@ type Orphan struct {
 	Kind, Name string
 	// Job is the job's id; empty for a directory.
 	Job string
+	// User is whose it is, where there are several.
+	User string
 	// State is the job's state in the workload manager's own word.
 	State string
 }
@@ -34,7 +38,7 @@ const (
 )
 
 // id tells orphans apart.
-func (o Orphan) id() string { return o.Kind + " " + o.Job + " " + o.Name }
+func (o Orphan) id() string { return o.Kind + " " + o.Job + " " + o.Name + " " + o.User }
 
 func (o Orphan) String() string {
 	if o.Kind == KindJob {
@@ -45,22 +49,25 @@ func (o Orphan) String() string {
 
 // findOrphans picks what bears the mark and is not known. A directory whose job is
 // active is not named beside it: it goes when the job has gone.
-func findOrphans(names translate.Names, active []wlm.Job, dirs []string, known func(allocation string) bool) []Orphan {
+func findOrphans(names translate.Names, active []wlm.Job, dirs []spoolDir, known func(allocation string) bool) []Orphan {
 	var found []Orphan
 	busy := map[string]bool{}
 	for _, j := range active {
 		busy[j.Name] = true
 		if names.Own(j.Name) && !known(j.Name) {
-			found = append(found, Orphan{Kind: KindJob, Name: j.Name, Job: j.ID, State: j.State})
+			found = append(found, Orphan{Kind: KindJob, Name: j.Name, Job: j.ID, User: j.User, State: j.State})
 		}
 	}
 	for _, d := range dirs {
-		if names.Own(d) && !known(d) && !busy[d] {
-			found = append(found, Orphan{Kind: KindDirectory, Name: d})
+		if names.Own(d.name) && !known(d.name) && !busy[d.name] {
+			found = append(found, Orphan{Kind: KindDirectory, Name: d.name, User: d.user})
 		}
 	}
 	return found
 }
+
+// spoolDir is a directory of a user's spool.
+type spoolDir struct{ user, name string }
 
 // orphanTable remembers since when each orphan is known, and whether it was told of.
 // Only run uses it.
@@ -172,14 +179,27 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 		return
 	}
 	log := logr.FromContextOrDiscard(ctx)
-	dirs, err := r.registry.root.Allocations()
-	if err != nil {
-		log.Error(err, "could not look for orphans; trying again")
-		return
+	// Of a user whose spool has not been read nothing is known yet, so nothing is an orphan.
+	var dirs []spoolDir
+	users := map[string]*hpcUser{}
+	for _, u := range r.people.met() {
+		names, err := allocationsOf(ctx, u)
+		if err != nil {
+			log.Error(err, "could not look for orphans; trying again", "user", u.name)
+			continue
+		}
+		users[u.name] = u
+		for _, name := range names {
+			dirs = append(dirs, spoolDir{u.name, name})
+		}
 	}
+	active = slices.DeleteFunc(active, func(j wlm.Job) bool {
+		_, met := r.people.whose(j)
+		return !met
+	})
 	for _, f := range o.due(findOrphans(r.registry.names, active, dirs, r.registry.has), now) {
 		o.tell(ctx, f)
-		if o.config.Action == OrphansClean && r.clean(ctx, f) {
+		if o.config.Action == OrphansClean && r.clean(ctx, users[f.User], f) {
 			o.cleaned.WithLabelValues(f.Kind).Inc()
 		}
 	}
@@ -190,17 +210,17 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 const staleListing = 30 * time.Second
 
 // clean ends one orphan.
-func (r *Reconciler) clean(ctx context.Context, f Orphan) bool {
+func (r *Reconciler) clean(ctx context.Context, u *hpcUser, f Orphan) bool {
 	if f.Kind == KindJob {
-		return r.pursue(ctx, wlm.Job{ID: f.Job, Name: f.Name}, "it is an orphan")
+		return r.pursue(ctx, wlm.Job{ID: f.Job, Name: f.Name, User: f.User}, "it is an orphan")
 	}
-	dir := r.registry.root.Dir(f.Name)
+	dir := u.root.Dir(f.Name)
 	log := logr.FromContextOrDiscard(ctx).WithValues("allocation", f.Name)
 	var g spool.Gang
-	if there, err := spool.Read(dir.Gang(), &g); err == nil && there && (g.Cluster != r.registry.names.Cluster || g.Node != r.registry.names.Node) {
+	if there, err := site.ReadJSON(ctx, u.site, dir.Gang(), &g); err == nil && there && (g.Cluster != r.registry.names.Cluster || g.Node != r.registry.names.Node) {
 		return false // its name lies
 	}
-	if err := dir.Remove(); err != nil {
+	if err := u.site.RemoveAllocation(ctx, dir); err != nil {
 		log.Error(err, "could not remove an orphaned directory; trying again")
 		return false
 	}

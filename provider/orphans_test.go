@@ -41,8 +41,12 @@ func TestWhatIsAnOrphan(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var got []string
-			for _, o := range findOrphans(names, tc.jobs, tc.dirs, func(n string) bool { return n == known }) {
-				got = append(got, o.id())
+			var dirs []spoolDir
+			for _, d := range tc.dirs {
+				dirs = append(dirs, spoolDir{"u", d})
+			}
+			for _, o := range findOrphans(names, tc.jobs, dirs, func(n string) bool { return n == known }) {
+				got = append(got, o.Kind+" "+o.Job+" "+o.Name)
 			}
 			assert.Equal(t, tc.want, got)
 		})
@@ -53,12 +57,10 @@ func TestWhatIsAnOrphan(t *testing.T) {
 // that bears its mark.
 func orphanScene(t *testing.T, action string) (*Reconciler, *cancelling, *orphanTable, string) {
 	names := translate.Names{Cluster: "c", Node: "n"}
-	root := spool.Root(t.TempDir())
-	registry, err := loadRegistry(t.Context(), root, names, testNow)
-	require.NoError(t, err)
+	u := testUser(t.TempDir())
 	m := &cancelling{}
 	name := translate.AllocationName(names, translate.Gang{Key: "k", OwnerName: "pi"}, 1, "x")
-	r := &Reconciler{manager: m, registry: registry, jobs: &jobTable{
+	r := &Reconciler{manager: m, registry: newRegistry(names), people: &people{only: u.name, all: map[string]*acquaintance{u.name: {user: u}}}, jobs: &jobTable{
 		byName: map[string][]wlm.Job{name: {{ID: "7", Name: name, Phase: wlm.PhaseRunning, State: "RUNNING"}}}, at: testNow,
 	}}
 	config := Config{NodeName: "n", Orphans: OrphansConfig{Action: action, Grace: metav1.Duration{Duration: 10 * time.Minute}}}
@@ -69,7 +71,7 @@ func orphanScene(t *testing.T, action string) (*Reconciler, *cancelling, *orphan
 
 func TestAnOrphanIsCleanedAfterTheGracePeriod(t *testing.T) {
 	r, m, o, name := orphanScene(t, OrphansClean)
-	require.NoError(t, r.registry.root.Dir(name).Create(1))
+	require.NoError(t, r.people.all["u"].user.root.Dir(name).Create(1))
 	look := func(after time.Duration) {
 		r.jobs.at = testNow.Add(after)
 		r.cleanOrphans(t.Context(), o, testNow.Add(after))
@@ -85,10 +87,10 @@ func TestAnOrphanIsCleanedAfterTheGracePeriod(t *testing.T) {
 
 	r.jobs.byName = nil // it has ended
 	look(11 * time.Minute)
-	_, err := os.Stat(string(r.registry.root.Dir(name)))
+	_, err := os.Stat(string(r.people.all["u"].user.root.Dir(name)))
 	require.NoError(t, err, "the directory's time begins when its job has gone")
 	look(21 * time.Minute)
-	_, err = os.Stat(string(r.registry.root.Dir(name)))
+	_, err = os.Stat(string(r.people.all["u"].user.root.Dir(name)))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -105,10 +107,10 @@ func TestOrphansCanBeLeftAlone(t *testing.T) {
 
 func TestADirectoryWhoseNameLiesIsLeftAlone(t *testing.T) {
 	r, _, _, name := orphanScene(t, OrphansClean)
-	dir := r.registry.root.Dir(name)
+	dir := r.people.all["u"].user.root.Dir(name)
 	require.NoError(t, dir.Create(1))
 	require.NoError(t, spool.Write(dir.Gang(), spool.Gang{Cluster: "another", Node: "n"}))
-	assert.False(t, r.clean(t.Context(), Orphan{Kind: KindDirectory, Name: name}))
+	assert.False(t, r.clean(t.Context(), r.people.all["u"].user, Orphan{Kind: KindDirectory, Name: name}))
 	_, err := os.Stat(string(dir))
 	assert.NoError(t, err)
 }

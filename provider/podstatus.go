@@ -48,7 +48,9 @@ func (r *Reconciler) accept(ctx context.Context, s *state) error {
 		}
 		after := p.pod.DeepCopy()
 		controllerutil.AddFinalizer(after, wellknown.Finalizer)
-		annotate(after, map[string]string{wellknown.AnnotationGang: s.key})
+		notes := map[string]string{wellknown.AnnotationGang: s.key}
+		r.noteUser(s, notes)
+		annotate(after, notes)
 		after.Status = r.statusOf(s, p)
 		pod, err := r.writes.patch(ctx, p.pod, after)
 		if err := ignoreGone(err); err != nil {
@@ -146,8 +148,17 @@ func (p *podState) ended() *translate.Ending {
 	return p.ending
 }
 
+// noteUser notes whose the gang is: should the map change, a later process knows by it in
+// whose spool to look.
+func (r *Reconciler) noteUser(s *state, notes map[string]string) {
+	if s.user != nil && r.people.only == "" {
+		notes[wellknown.AnnotationHPCUser] = s.user.name
+	}
+}
+
 func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 	notes := map[string]string{wellknown.AnnotationGang: s.key}
+	r.noteUser(s, notes)
 	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
 		notes[wellknown.AnnotationAllocation] = a.name()
 		notes[wellknown.AnnotationJobID] = a.job.ID

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/identity"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -48,8 +50,11 @@ type Reconciler struct {
 	objects  *objects
 	tokens   *tokens
 	updates  *updates
-	site     func() siteView
-	node     func() *corev1.Node
+	hpc      func() hpcView
+	// identities say whose gangs are whose; people are those users.
+	identities identity.Map
+	people     *people
+	node       func() *corev1.Node
 
 	wake    wakeups
 	notes   notes
@@ -72,12 +77,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	log := logr.FromContextOrDiscard(ctx).WithValues("gang", req.Gang)
 	ctx = logr.NewContext(ctx, log)
 	s, err := r.gather(ctx, req.Gang)
+	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
+		r.waitForSite(s, unmet)
+		return reconcile.Result{RequeueAfter: readAgainLongest}, nil // it is looked at as soon as there is news
+	}
+	if errors.Is(err, site.ErrUnreachable) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	r.gatherClaims(ctx, s)
 	s.lose(r.config.JobInterval.Duration)
-	s.decideWith(r.kind, r.site(), r.config.AllocationGrace.Duration)
+	s.decideWith(r.kind, s.hpc, r.config.AllocationGrace.Duration)
 	r.gatherDependencies(s)
 	r.tellLimit(s)
 	r.lookForMissing(ctx, s)
@@ -128,7 +140,7 @@ func (r *Reconciler) assign(ctx context.Context, name types.NamespacedName) erro
 
 // decideWith applies the policies in order. Each changes only the state in
 // memory.
-func (s *state) decideWith(manager string, site siteView, grace time.Duration) {
+func (s *state) decideWith(manager string, site hpcView, grace time.Duration) {
 	s.manager = manager
 	s.admit(site)
 	s.announceLimit(site.limitWarning)
@@ -184,7 +196,7 @@ func (r *Reconciler) finish(ctx context.Context, s *state) error {
 	for _, p := range s.pods {
 		members[p.uid()] = true
 	}
-	return r.registry.collect(s.key, s.owner.gone, func(uid types.UID) bool { return members[uid] })
+	return r.registry.collect(ctx, s.key, s.owner.gone, func(uid types.UID) bool { return members[uid] })
 }
 
 // options are the node's part in reading an owner.

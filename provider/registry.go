@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/provider/faults"
@@ -20,7 +22,6 @@ import (
 
 // registry knows all allocations of this node, by gang and generation.
 type registry struct {
-	root  spool.Root
 	names translate.Names
 
 	mu     sync.Mutex
@@ -29,29 +30,73 @@ type registry struct {
 	byPod  map[types.UID]*allocation
 }
 
-// loadRegistry rebuilds the registry from the spool.
-func loadRegistry(ctx context.Context, root spool.Root, names translate.Names, now time.Time) (*registry, error) {
-	r := &registry{root: root, names: names, byGang: map[string][]*allocation{}, byName: map[string]*allocation{}, byPod: map[types.UID]*allocation{}}
-	dirs, err := root.Allocations()
+func newRegistry(names translate.Names) *registry {
+	return &registry{names: names, byGang: map[string][]*allocation{}, byName: map[string]*allocation{}, byPod: map[types.UID]*allocation{}}
+}
+
+// loading is how many allocations are read side by side.
+const loading = 16
+
+// load takes in what the spool holds of a user's. It removes what an earlier process of
+// the node has left there half made. mine tells whether a pod that the user's files name
+// is in a namespace.
+func (r *registry) load(ctx context.Context, u *hpcUser, seal func(spool.Gang) string, mine func(pod types.UID, namespace string) bool, now time.Time) error {
+	if err := u.site.Sweep(ctx, u.root, r.names.Node); err != nil {
+		return err
+	}
+	dirs, err := allocationsOf(ctx, u)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, name := range dirs {
-		a, err := loadAllocation(root.Dir(name), names, now)
-		switch {
-		case errors.Is(err, errNotOurs):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("recovering allocation %s: %w", name, err)
+	found := make([]*allocation, len(dirs))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(loading)
+	for i, name := range dirs {
+		group.Go(func() error {
+			a, err := loadAllocation(each, u, name, seal, r.names, now)
+			if errors.Is(err, errNotOurs) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("recovering allocation %s: %w", name, err)
+			}
+			found[i] = a
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, a := range found {
+		if a != nil {
+			maps.DeleteFunc(a.pods, func(uid types.UID, _ int) bool { return !mine(uid, a.gang.Namespace) })
+			r.add(a)
 		}
-		r.add(a)
 	}
-	return r, nil
+	return nil
+}
+
+// allocationsOf lists the directories of a user's allocations.
+func allocationsOf(ctx context.Context, u *hpcUser) ([]string, error) {
+	entries, err := u.site.List(ctx, u.root.Gangs())
+	if err != nil {
+		return nil, fmt.Errorf("listing the spool's gangs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Dir && !strings.HasPrefix(e.Name, ".") {
+			names = append(names, e.Name)
+		}
+	}
+	return names, nil
 }
 
 func (r *registry) add(a *allocation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.byName[a.name()] != nil {
+		return // it was read before
+	}
 	list := append(r.byGang[a.gang.Key], a)
 	slices.SortFunc(list, func(x, y *allocation) int { return cmp.Compare(x.gang.Generation, y.gang.Generation) })
 	r.byGang[a.gang.Key] = list
@@ -219,11 +264,11 @@ func (r *registry) drop(key string, gangGone bool, exists func(types.UID) bool) 
 }
 
 // collect removes what nobody needs any more from memory and from the spool.
-func (r *registry) collect(key string, gangGone bool, exists func(types.UID) bool) error {
+func (r *registry) collect(ctx context.Context, key string, gangGone bool, exists func(types.UID) bool) error {
 	var errs []error
 	for _, a := range r.drop(key, gangGone, exists) {
 		faults.At(faults.Collecting)
-		errs = append(errs, a.dir.Remove())
+		errs = append(errs, a.site.RemoveAllocation(ctx, a.dir))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -32,6 +34,10 @@ func (s *state) end(manager string) {
 		return
 	}
 	outcome, detail := s.outcome()
+	if s.cut {
+		s.within(time.Second)
+		return // what the agents have said last must be heard first
+	}
 	if outcome == "" {
 		a.endSeen = time.Time{}
 		return
@@ -43,7 +49,10 @@ func (s *state) end(manager string) {
 		s.within(left)
 		return
 	}
-	s.readLastWords()
+	if s.readLastWords(); s.cut {
+		s.within(time.Second)
+		return
+	}
 	s.ending = &spool.Ended{Outcome: outcome, At: s.now, Message: s.endedMessage(manager, outcome, detail)}
 	for _, p := range s.pods {
 		if !p.live() || p.slot < 0 {
@@ -114,7 +123,7 @@ func (s *state) readLastWords() {
 			continue
 		}
 		var status spool.Status
-		if ok, err := spool.Read(s.alloc.dir.Status(p.slot), &status); err == nil && ok {
+		if s.read(s.alloc.dir.Status(p.slot), &status) {
 			s.reports[p.slot] = status
 			s.observe(p)
 		}
@@ -150,8 +159,7 @@ func (s *state) jobOutcome() (outcome, detail string) {
 		return "", ""
 	}
 	var result spool.Result
-	launched, err := spool.Read(s.alloc.dir.Result(), &result)
-	launched = launched && err == nil
+	launched := s.read(s.alloc.dir.Result(), &result)
 	switch {
 	case launched && (s.job.Phase == wlm.PhaseQueued || result.Requeued):
 		return outcomeRequeued, "it was put back into the queue, and a gang's job is not run again"
@@ -173,14 +181,18 @@ const outcomeVoid = "Void"
 func (s *state) lostOutcome() (outcome, detail string) {
 	a := s.alloc
 	var result spool.Result
-	if ok, err := spool.Read(a.dir.Result(), &result); err == nil && ok && a.lostSince.IsZero() {
+	if s.read(a.dir.Result(), &result) && a.lostSince.IsZero() {
 		if result.ExitCode == 0 {
 			return string(wlm.OutcomeCompleted), result.Message
 		}
 		return string(wlm.OutcomeFailed), result.Message
 	}
 	var claim spool.Claim
-	if claimed, err := spool.Read(a.dir.Claim(), &claim); err == nil && !claimed {
+	claimed, err := s.file(a.dir.Claim(), &claim)
+	if s.cut = s.cut || errors.Is(err, site.ErrUnreachable); s.cut {
+		return "", ""
+	}
+	if err == nil && !claimed {
 		return outcomeVoid, "it is no longer known, and it never ran"
 	}
 	if a.lostSince.IsZero() {

@@ -32,7 +32,6 @@ import (
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/provider/kubelet"
-	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -56,6 +55,11 @@ type Options struct {
 	Kind    string
 	REST    *rest.Config
 	Version string
+	// Sites are the HPC users' sites. OnlyUser is the one that all gangs are of, where the
+	// provider cannot act for others; UIDs gets the numbers of those it acts for.
+	Sites    Sites
+	OnlyUser string
+	UIDs     *UIDs
 }
 
 // prepareNode makes one virtual node of the process, up to its start.
@@ -64,13 +68,7 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err != nil {
 		return nodeRun{}, err
 	}
-	if err := spool.Root(c.Spool).Sweep(c.NodeName); err != nil {
-		return nodeRun{}, err
-	}
-	registry, err := loadRegistry(ctx, spool.Root(c.Spool), translate.Names{Cluster: string(shared.cluster), Node: c.NodeName}, time.Now())
-	if err != nil {
-		return nodeRun{}, err
-	}
+	registry := newRegistry(translate.Names{Cluster: string(shared.cluster), Node: c.NodeName})
 	shared.family.registries = append(shared.family.registries, registry)
 	node, err := newVirtualNode(ctx, shared.clientset, shared.inventory, NodeFacts{
 		Config: c, Manager: shared.version, Version: o.Version, ClusterUID: shared.cluster,
@@ -87,19 +85,19 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		config: c, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: shared.clientset,
 		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
 		registry: registry, family: shared.family,
-		owners:   newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
-		jobs:     shared.jobs,
-		statuses: &statusTable{registry: registry, interval: c.SpoolInterval.Duration, slots: map[string][]slotReport{}},
-		writes:   newWrites(mgr.GetClient()),
-		objects:  newObjects(mgr.GetAPIReader(), clock.RealClock{}, c.Volumes.turn()),
-		tokens:   newTokens(shared.clientset, clock.RealClock{}),
-		updates:  newUpdates(),
-		keys:     keys, node: node.scheduled,
-		site: func() siteView { return newSiteView(c, node.stock()) },
+		owners:     newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
+		identities: c.Identity,
+		jobs:       shared.jobs,
+		statuses:   newStatusTable(registry, c.SpoolInterval.Duration),
+		writes:     newWrites(mgr.GetClient()),
+		objects:    newObjects(mgr.GetAPIReader(), clock.RealClock{}, c.Volumes.turn()),
+		tokens:     newTokens(shared.clientset, clock.RealClock{}),
+		updates:    newUpdates(),
+		keys:       keys, node: node.scheduled,
+		hpc: func() hpcView { return newHPCView(c, node.stock()) },
 	}
-	// Before any gang is looked at: what is not read yet would look like silence.
-	for _, a := range registry.live() {
-		r.statuses.scan(ctx, a)
+	if err := r.meetPeople(ctx, o); err != nil {
+		return nodeRun{}, err
 	}
 	node.countOwn(func() usage { return ownUsage(registry, r.statuses) })
 	if err := r.setup(mgr, watches); err != nil {

@@ -2,18 +2,18 @@ package provider
 
 import (
 	"context"
-	"os"
+	"errors"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
-// statusTable is what the agents last reported. It looks at the files' times
-// and reads only those that have changed. A shared filesystem tells no events
+// statusTable is what the agents last reported. All of a user's reports are asked for at
+// once, and only those are read that have changed. A shared filesystem tells no events
 // from other hosts, so it looks again and again.
 type statusTable struct {
 	registry *registry
@@ -21,59 +21,47 @@ type statusTable struct {
 
 	mu    sync.Mutex
 	slots map[string][]slotReport // by allocation
+	busy  map[string]bool         // users whose site has not answered yet
+}
+
+func newStatusTable(registry *registry, interval time.Duration) *statusTable {
+	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}}
 }
 
 type slotReport struct {
-	stamp  fileStamp
+	stamp  site.Stamp
 	status spool.Status
 	// unread is the version that could not be read last, and again when to try it
 	// anew: its user may have put anything there, which takes long to read.
-	unread fileStamp
+	unread site.Stamp
 	again  time.Time
 }
 
 // unreadAgain is the pause before a file that could not be read is tried again.
 const unreadAgain = 5 * time.Second
 
-// fileStamp tells one version of a file from the next. Each is a file of its
-// own, so the inode differs where size and time are the same.
-type fileStamp struct {
-	modified time.Time
-	size     int64
-	inode    uint64
-}
-
-// stampOf opens the file: a shared filesystem answers a mere stat from its
-// cache, for as long as a minute, and asks the server at an open (nfs(5),
-// close-to-open consistency).
-func stampOf(path string) (fileStamp, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fileStamp{}, err
-	}
-	defer f.Close() //nolint:errcheck // only looked at
-	info, err := f.Stat()
-	if err != nil {
-		return fileStamp{}, err
-	}
-	stamp := fileStamp{modified: info.ModTime(), size: info.Size()}
-	if system, ok := info.Sys().(*syscall.Stat_t); ok {
-		stamp.inode = system.Ino
-	}
-	return stamp, nil
-}
-
 // run looks until the context ends and calls changed for each gang of which an
-// agent has reported something new.
+// agent has reported something new. A user whose site does not answer holds up nobody
+// else's reports.
 func (t *statusTable) run(ctx context.Context, changed func(key string)) error {
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
+	var looks sync.WaitGroup
+	defer looks.Wait()
 	for {
 		live := t.registry.live()
-		for _, a := range live {
-			if t.scan(ctx, a) {
-				changed(a.gang.Key)
+		for user, theirs := range byUser(live) {
+			if !t.begin(user) {
+				continue
 			}
+			looks.Go(func() {
+				defer t.done(user)
+				news, err := t.scan(ctx, theirs)
+				t.tell(ctx, err)
+				for _, a := range news {
+					changed(a.gang.Key)
+				}
+			})
 		}
 		t.forget(live)
 		select {
@@ -84,39 +72,143 @@ func (t *statusTable) run(ctx context.Context, changed func(key string)) error {
 	}
 }
 
-// scan looks at one allocation. Until a job has claimed it there is nothing to
-// see, and one look at the claim will do.
-func (t *statusTable) scan(ctx context.Context, a *allocation) bool {
-	t.mu.Lock()
-	reports, claimed := t.slots[a.name()]
-	t.mu.Unlock()
-	if !claimed {
-		if _, err := stampOf(a.dir.Claim()); err != nil {
-			return false
-		}
-		reports = make([]slotReport, len(a.gang.Slots))
+func byUser(all []*allocation) map[string][]*allocation {
+	users := map[string][]*allocation{}
+	for _, a := range all {
+		users[a.gang.User] = append(users[a.gang.User], a)
 	}
-	fresh := make([]slotReport, len(reports))
-	copy(fresh, reports)
-	changed := false
-	for k := range fresh {
-		stamp, err := stampOf(a.dir.Status(k))
-		if err != nil || stamp == fresh[k].stamp || stamp == fresh[k].unread && time.Now().Before(fresh[k].again) {
-			continue
+	return users
+}
+
+func (t *statusTable) begin(user string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[user] {
+		return false
+	}
+	t.busy[user] = true
+	return true
+}
+
+func (t *statusTable) done(user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.busy, user)
+}
+
+// scan looks at allocations of one user, and returns those with something new. Until a
+// job has claimed one there is nothing to see, and one look at the claim will do.
+func (t *statusTable) scan(ctx context.Context, all []*allocation) (changed []*allocation, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	var claimed, waiting []*allocation
+	t.mu.Lock()
+	for _, a := range all {
+		if _, ok := t.slots[a.name()]; ok {
+			claimed = append(claimed, a)
+		} else {
+			waiting = append(waiting, a)
 		}
+	}
+	t.mu.Unlock()
+	if len(waiting) > 0 {
+		var claims []site.Watched
+		for _, a := range waiting {
+			claims = append(claims, site.Watched{Path: a.dir.Claim()})
+		}
+		news, err := all[0].site.Changed(ctx, claims)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range news {
+			claimed = append(claimed, waiting[c.Index])
+		}
+	}
+	return t.readReports(ctx, claimed)
+}
+
+// scanAll looks until it has seen all that there is: one look may be too small for it.
+func (t *statusTable) scanAll(ctx context.Context, all []*allocation) error {
+	for {
+		changed, err := t.scan(ctx, all)
+		if err != nil || len(changed) == 0 {
+			return err
+		}
+	}
+}
+
+// readReports reads the reports of claimed allocations of one user.
+func (t *statusTable) readReports(ctx context.Context, all []*allocation) (changed []*allocation, err error) {
+	log := logr.FromContextOrDiscard(ctx)
+	type place struct{ allocation, slot int }
+	var files []site.Watched
+	var places []place
+	fresh := make([][]slotReport, len(all))
+	for i, a := range all {
+		fresh[i] = t.reports(a)
+		for k, r := range fresh[i] {
+			stamp := r.stamp
+			if time.Now().Before(r.again) {
+				stamp = r.unread
+			}
+			files = append(files, site.Watched{Path: a.dir.Status(k), Stamp: stamp})
+			places = append(places, place{i, k})
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	news, err := all[0].site.Changed(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	heard := map[int]bool{}
+	for _, c := range news {
+		if c.Stamp == (site.Stamp{}) && c.Err == nil {
+			continue // it has gone: what it said stays
+		}
+		at := places[c.Index]
+		r := &fresh[at.allocation][at.slot]
 		var s spool.Status
-		if _, err := spool.Read(a.dir.Status(k), &s); err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", k)
-			fresh[k].unread, fresh[k].again = stamp, time.Now().Add(unreadAgain)
+		err := c.Err
+		if err == nil {
+			err = spool.Decode(files[c.Index].Path, c.Data, &s)
+		}
+		if err != nil {
+			log.Error(err, "could not read an agent's status; trying again", "gang", all[at.allocation].gang.Key, "slot", at.slot)
+			r.unread, r.again = c.Stamp, time.Now().Add(unreadAgain)
 			continue
 		}
-		fresh[k] = slotReport{stamp: stamp, status: s}
-		changed = true
+		*r = slotReport{stamp: c.Stamp, status: s}
+		heard[at.allocation] = true
 	}
 	t.mu.Lock()
-	t.slots[a.name()] = fresh
-	t.mu.Unlock()
-	return changed
+	defer t.mu.Unlock()
+	for i, a := range all {
+		t.slots[a.name()] = fresh[i]
+		if heard[i] {
+			changed = append(changed, a)
+		}
+	}
+	return changed, nil
+}
+
+// tell logs what went wrong, but for a cut way to the site: who keeps that tells of it.
+func (t *statusTable) tell(ctx context.Context, err error) {
+	log := logr.FromContextOrDiscard(ctx)
+	if err != nil && !errors.Is(err, site.ErrUnreachable) && !errors.Is(err, context.Canceled) {
+		log.Error(err, "could not look for agents' reports; trying again")
+	}
+}
+
+// reports are a copy of an allocation's.
+func (t *statusTable) reports(a *allocation) []slotReport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fresh := make([]slotReport, len(a.gang.Slots))
+	copy(fresh, t.slots[a.name()])
+	return fresh
 }
 
 // forget drops the reports of allocations that have ended.

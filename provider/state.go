@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/gangline/gangline/provider/identity"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -30,7 +33,17 @@ type state struct {
 	slots []translate.Slot
 	pods  []*podState
 
+	// user is whose the gang's next allocation is to be, or the living one is; hpc is what
+	// there is for him.
+	user     *hpcUser
+	identity identity.Identity
+	hpc      hpcView
+
 	alloc *allocation // the newest, nil if there was none
+	// file reads a file of the allocation's; cut tells that one could not be asked for, so
+	// that nothing was learnt.
+	file func(path string, v any) (bool, error)
+	cut  bool
 	// jobs are those of the allocation's name, as of the query at listed.
 	jobs   []wlm.Job
 	job    *wlm.Job // the one that counts
@@ -95,6 +108,9 @@ type podState struct {
 	observed *spool.PodStatus
 	agent    *spool.Agent
 
+	// identity is whom the pod is mapped to now, unmapped why it is to nobody.
+	identity identity.Identity
+	unmapped error
 	// wishes are the pod's own, with its owner's where it has none.
 	wishes    translate.Wishes
 	rejection *translate.Rejection
@@ -174,16 +190,21 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 		}
 		return strings.Compare(a.pod.Name, b.pod.Name)
 	})
+	if err := r.identify(ctx, s); err != nil {
+		return s, err
+	}
 	for _, p := range s.pods {
 		if err := r.gatherPlace(ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	s.alloc = r.registry.latest(key)
+	r.settle(s)
 	if owner.Name == "" && s.alloc != nil {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
 	}
-	if err := r.owners.declare(ctx, s, owner, r.options()); err != nil {
+	err := r.owners.declare(ctx, s, owner, r.options())
+	if err != nil {
 		return nil, err
 	}
 	if err := r.reassign(ctx, s); err != nil {
@@ -196,8 +217,12 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	if s.slots = slotsOf(s.alloc.gang); s.alloc.job == nil && len(s.gang.Slots) == len(s.slots) {
 		s.slots = s.gang.Slots // not submitted yet: the owner's word about who must be there still counts
 	}
+	s.file = func(path string, v any) (bool, error) { return s.alloc.read(ctx, path, v) }
 	s.jobs, s.listed = r.jobs.named(s.alloc.name())
-	s.job = chooseJob(s.jobs, s.alloc)
+	s.jobs = r.people.ofUser(s.jobs, s.alloc.gang.User)
+	if s.job, err = chooseJob(ctx, s.jobs, s.alloc); err != nil {
+		return nil, err
+	}
 	s.reports = r.statuses.of(s.alloc)
 	return s, nil
 }
@@ -236,29 +261,40 @@ func slotsOf(g spool.Gang) []translate.Slot {
 
 // chooseJob picks the job that counts among those of the allocation's name:
 // the recorded one, or the one that took the claim, or the oldest.
-func chooseJob(jobs []wlm.Job, a *allocation) *wlm.Job {
+func chooseJob(ctx context.Context, jobs []wlm.Job, a *allocation) (*wlm.Job, error) {
 	id := ""
 	if a.job != nil {
 		id = a.job.ID
-	} else {
+	} else if len(jobs) > 0 {
 		var claim spool.Claim
-		if ok, err := spool.Read(a.dir.Claim(), &claim); err == nil && ok {
+		ok, err := a.read(ctx, a.dir.Claim(), &claim)
+		if errors.Is(err, site.ErrUnreachable) {
+			return nil, err
+		}
+		if err == nil && ok {
 			id = claim.JobID
 		}
 	}
 	var oldest *wlm.Job
 	for i, j := range jobs {
 		if j.ID == id {
-			return &jobs[i]
+			return &jobs[i], nil
 		}
 		if !refusal(j) && (oldest == nil || j.Submitted.Before(oldest.Submitted)) {
 			oldest = &jobs[i]
 		}
 	}
 	if id != "" {
-		return nil
+		return nil, nil
 	}
-	return oldest
+	return oldest, nil
+}
+
+// read reads a file of the allocation's, and reports whether it is there and can be read.
+func (s *state) read(path string, v any) bool {
+	ok, err := s.file(path, v)
+	s.cut = s.cut || errors.Is(err, site.ErrUnreachable)
+	return ok && err == nil
 }
 
 // refusal tells whether a job is but the record of a submission that the

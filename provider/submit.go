@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -23,7 +24,7 @@ import (
 // a process that dies between any two of them neither loses nor doubles a job.
 func (r *Reconciler) submit(ctx context.Context, s *state) error {
 	if s.alloc == nil || !s.alloc.live() {
-		if err := r.allocate(s); err != nil {
+		if err := r.allocate(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -56,12 +57,12 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 }
 
 // allocate makes the next generation's directory.
-func (r *Reconciler) allocate(s *state) error {
+func (r *Reconciler) allocate(ctx context.Context, s *state) error {
 	generation := 1
 	if s.alloc != nil {
 		generation = s.alloc.gang.Generation + 1
 	}
-	a, err := newAllocation(r.registry.root, r.registry.names, s.gang, generation, s.wishes.Exclusive)
+	a, err := newAllocation(ctx, s.user, r.keys.seal, r.registry.names, s.gang, generation, s.wishes.Exclusive)
 	if err != nil {
 		return err
 	}
@@ -70,19 +71,21 @@ func (r *Reconciler) allocate(s *state) error {
 	s.alloc = a
 	s.reports = make([]spool.Status, len(a.gang.Slots))
 	s.jobs, s.listed = r.jobs.named(a.name())
-	s.job = chooseJob(s.jobs, a)
-	return nil
+	s.jobs = r.people.ofUser(s.jobs, a.gang.User)
+	s.file = func(path string, v any) (bool, error) { return a.read(ctx, path, v) }
+	s.job, err = chooseJob(ctx, s.jobs, a)
+	return err
 }
 
 // adopt records the job that an earlier life of this process submitted.
 func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 	logr.FromContextOrDiscard(ctx).Info("adopted a job that was submitted before", "job", s.job.ID)
-	return r.recordJob(s, spool.Job{ID: s.job.ID, Submitted: s.job.Submitted})
+	return r.recordJob(ctx, s, spool.Job{ID: s.job.ID, Submitted: s.job.Submitted})
 }
 
-func (r *Reconciler) recordJob(s *state, job spool.Job) error {
+func (r *Reconciler) recordJob(ctx context.Context, s *state, job spool.Job) error {
 	a := s.alloc
-	if err := spool.Write(a.dir.Job(), job); err != nil {
+	if err := a.write(ctx, a.dir.Job(), job); err != nil {
 		return err
 	}
 	faults.At(faults.Recorded)
@@ -94,13 +97,19 @@ func (r *Reconciler) recordJob(s *state, job spool.Job) error {
 
 func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
-	request := translate.NewRequest(a.name(), s.gang, s.wishes, r.config.Agent, string(a.dir))
-	request.Dependency = s.dependency
-	if request.Partition == "" {
-		request.Partition = r.config.Partition
+	if settled, err := r.settled(ctx, s); !settled {
+		return err
 	}
-	site := r.site()
-	if why := translate.NeverFits(request.Groups, site.nodes(request.Partition), site.inventory.ComponentsShareNodes); why != "" {
+	agent, err := r.people.sites.Agent(ctx, a.gang.User, r.config.Agent)
+	if err != nil {
+		return fmt.Errorf("bringing the agent to the HPC side: %w", err)
+	}
+	request := translate.NewRequest(a.name(), s.gang, s.wishes, agent, string(a.dir))
+	request.User, request.Dependency = a.gang.User, s.dependency
+	if request.Partition == "" {
+		request.Partition = s.hpc.partition
+	}
+	if why := translate.NeverFits(request.Groups, s.hpc.nodes(request.Partition), s.hpc.inventory.ComponentsShareNodes); why != "" {
 		a.tries, a.lastTry = a.tries+1, s.now
 		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
 	}
@@ -111,15 +120,32 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	faults.At(faults.Submitted)
 	a.lastTry = time.Now()
 	a.tries++
+	a.cut = errors.Is(err, site.ErrUnreachable)
 	if err != nil {
 		return r.submissionFailed(ctx, s, err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("submitted", "job", id, "allocation", a.name(), "slots", len(a.gang.Slots), "took", time.Since(began).String())
-	if err := r.recordJob(s, spool.Job{ID: id, Submitted: a.lastTry}); err != nil {
+	if err := r.recordJob(ctx, s, spool.Job{ID: id, Submitted: a.lastTry}); err != nil {
 		return err
 	}
 	r.eventAll(s, corev1.EventTypeNormal, "Submitted", "%s job %s (%s) holds the gang's %d pods", r.kind, id, a.name(), len(a.gang.Slots))
 	return nil
+}
+
+// settled makes sure that a submission during which the way to the site was cut has come
+// to its end there: the way is open again when the site's lock is free, which every
+// sbatch holds. Only a listing from after that tells whether there is a job.
+func (r *Reconciler) settled(ctx context.Context, s *state) (bool, error) {
+	a := s.alloc
+	if !a.cut {
+		return true, nil
+	}
+	if _, err := a.site.User(ctx); err != nil {
+		return false, err
+	}
+	a.cut, a.lastTry = false, time.Now()
+	s.within(r.config.JobInterval.Duration)
+	return false, nil
 }
 
 // submissionFailed keeps the pods waiting, with the workload manager's own
@@ -149,7 +175,7 @@ func (r *Reconciler) tellTrouble(ctx context.Context, s *state, err error) {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		cause = at.Err // without the name of a temporary file, which is another each time
 	}
-	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", r.config.Spool, cause)
+	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", s.user.root, cause)
 	if s.trouble != s.note.trouble {
 		s.note.trouble = s.trouble
 		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonSubmissionFailed, "%s", s.trouble)

@@ -101,7 +101,7 @@ func (r *Reconciler) sendUpdate(ctx context.Context, s *state, p *podState, u sp
 	if d.Update, err = spool.Seal(d.Recipient, u); err != nil {
 		return err
 	}
-	if err := r.writeDesired(s.alloc, p.slot, d); err != nil {
+	if err := r.writeDesired(ctx, s.alloc, p.slot, d); err != nil {
 		return err
 	}
 	last.volumes, last.ephemeral = volumes, ephemeral
@@ -142,7 +142,7 @@ func (r *Reconciler) mayRenew(s *state, p *podState, last *lastUpdate, in *input
 // refresh makes the pod's volumes anew. One that cannot be made is left out, and
 // missing says why.
 func (r *Reconciler) refresh(ctx context.Context, s *state, p *podState) (volumes []spool.Volume, missing []*translate.MissingError, err error) {
-	in := &inputs{r: r, maxAge: r.config.Volumes.turn()}
+	in := &inputs{r: r, site: s.hpc.site, maxAge: r.config.Volumes.turn()}
 	values, err := in.of(ctx, p.pod, translate.RefreshReferences(p.pod))
 	if err != nil {
 		return nil, nil, err

@@ -105,7 +105,7 @@ func TestAStartingPodSeesWhatWasThereBeforeIt(t *testing.T) {
 	created := func(ago time.Duration) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(testNow.Add(-ago))}}
 	}
-	in := newInputs(r)
+	in := newInputs(r, translate.Site{})
 	assert.Equal(t, startAge, in.age(created(time.Hour)), "pods that start together share one look")
 	assert.Equal(t, 500*time.Millisecond, in.age(created(1500*time.Millisecond)), "what was read before it does not count")
 	assert.LessOrEqual(t, in.age(created(0)), time.Duration(0))
@@ -166,7 +166,7 @@ func TestTheTokensOfALargeGangAreNotRenewedAllAtOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(testNow)
 	r := &Reconciler{updates: newUpdates(), tokens: newTokens(nil, clock), objects: newObjects(nil, clock, time.Minute)}
 	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
-	in, now := newInputs(r), 0
+	in, now := newInputs(r, translate.Site{}), 0
 	for range 50 {
 		p := c.worker(0)
 		p.pod = translatetest.MakePod("p").Volume("v", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -241,8 +241,8 @@ func TestARefreshNeedsThePodAndItsNodeOnly(t *testing.T) {
 	api, _ := countingReader(t, &fail)
 	r := &Reconciler{
 		client: api, objects: newObjects(api, clocktesting.NewFakePassiveClock(testNow), time.Minute),
-		site: func() siteView {
-			return siteView{inventory: wlm.Inventory{Partitions: []wlm.Partition{{Nodes: []wlm.Node{{Name: "n1", CPUs: 7}}}}}}
+		hpc: func() hpcView {
+			return hpcView{inventory: wlm.Inventory{Partitions: []wlm.Partition{{Nodes: []wlm.Node{{Name: "n1", CPUs: 7}}}}}}
 		},
 	}
 	volumes, missing, err := r.refresh(t.Context(), c.s, p)

@@ -64,7 +64,7 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 		index := len(usages)
 		usages = append(usages, kubelet.PodUsage{Pod: pod, DeviceContainer: deviceContainer(pod, u.gpu)})
 		asked++
-		go func() { answers <- answer{index, u.read(ctx, a.dir, slot, pod)} }()
+		go func() { answers <- answer{index, u.read(ctx, a, slot, pod)} }()
 	}
 	for range asked {
 		select {
@@ -79,14 +79,15 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 }
 
 // read returns the measurement of a pod, an empty one if there is none to show.
-func (u *usageReader) read(ctx context.Context, dir spool.Dir, slot int, pod *corev1.Pod) spool.Usage {
+func (u *usageReader) read(ctx context.Context, a *allocation, slot int, pod *corev1.Pod) spool.Usage {
 	select {
 	case u.reading <- struct{}{}:
 	case <-ctx.Done():
 		return spool.Usage{}
 	}
 	defer func() { <-u.reading }()
-	usage, ok, err := dir.ReadUsage(slot)
+	var usage spool.Usage
+	ok, err := a.read(ctx, a.dir.Usage(slot), &usage)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "a pod's measurement cannot be read", "pod", pod.Namespace+"/"+pod.Name)
 	}

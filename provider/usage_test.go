@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -62,7 +63,7 @@ func TestReadingMeasurements(t *testing.T) {
 			require.NoError(t, dir.Create(1))
 			tc.write(t, dir)
 			u := newUsageReader(&kubeletPods{}, "nvidia.com/gpu")
-			assert.Equal(t, tc.want, u.read(t.Context(), dir, 0, pod).PodUID)
+			assert.Equal(t, tc.want, u.read(t.Context(), &allocation{site: site.Local{}, dir: dir}, 0, pod).PodUID)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"os/user"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,15 +37,6 @@ func (c VolumesConfig) validate() error {
 		errs = append(errs, rule.Validate())
 	}
 	return errors.Join(errs...)
-}
-
-// hpcUser is the HPC user that pods run as: the node's own.
-func hpcUser() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }
 
 // claimAge is how old what is known of a waiting pod's claims may be.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -55,10 +54,8 @@ func (r *registry) predecessors(d translate.Dependency, namespace, self string) 
 		if a.ended != nil {
 			p.outcome = a.ended.Outcome
 		}
-		// The file, not the memory: that is the other gang's reconciliation's alone.
-		var job spool.Job
-		if ok, err := spool.Read(a.dir.Job(), &job); err == nil && ok {
-			p.job = job.ID
+		if a.job != nil {
+			p.job = a.job.ID
 		}
 		found = append(found, p)
 	}

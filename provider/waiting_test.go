@@ -111,7 +111,7 @@ func TestTheTimeLimitIsAnnounced(t *testing.T) {
 					q.pod.Annotations[wellknown.AnnotationTimeLimitWarning] = "0"
 				}
 			}
-			c.s.decideWith("Slurm", siteView{limitWarning: wish.site}, 2*time.Minute)
+			c.s.decideWith("Slurm", hpcView{limitWarning: wish.site}, 2*time.Minute)
 			assert.Equal(t, wish.stop, p.stop)
 			if wish.stop {
 				assert.EqualValues(t, 58, p.grace, "all the time that is left")

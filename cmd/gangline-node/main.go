@@ -17,6 +17,8 @@ import (
 
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/local"
+	"github.com/gangline/gangline/provider/site"
+	"github.com/gangline/gangline/provider/site/sites"
 	"github.com/gangline/gangline/provider/slurm/cli"
 	slurmrest "github.com/gangline/gangline/provider/slurm/rest"
 	"github.com/gangline/gangline/provider/spool"
@@ -113,28 +115,44 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	lock, err := spool.Lock(ctx, config.Lock, func() {
-		logr.FromContextOrDiscard(ctx).Info("another process holds this node's lock; waiting for it to end", "lock", config.Lock)
-	})
+	only, err := config.OnlyUser()
 	if err != nil {
 		return err
 	}
-	defer lock.Close() //nolint:errcheck // the process ends
-	manager, kind, err := workloadManager(ctx, config, lock)
+	var own site.Local
+	if only != "" {
+		lock, err := spool.Lock(ctx, config.Lock, func() {
+			logr.FromContextOrDiscard(ctx).Info("another process holds this node's lock; waiting for it to end", "lock", config.Lock)
+		})
+		if err != nil {
+			return err
+		}
+		defer lock.Close() //nolint:errcheck // the process ends
+		own.Lock = lock
+	}
+	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
+	users, err := sites.New(config.Sites(), own, log)
+	if err != nil {
+		return err
+	}
+	defer users.Close() //nolint:errcheck // the process ends
+	uids := &provider.UIDs{}
+	manager, kind, err := workloadManager(ctx, config, users, own, uids)
 	if err != nil {
 		return err
 	}
 	return provider.Run(ctx, provider.Options{
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
+		Sites: users, OnlyUser: only, UIDs: uids,
 	})
 }
 
 // workloadManager makes the configured one, which may run in this process.
-func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (wlm.Manager, string, error) {
+func workloadManager(ctx context.Context, c provider.Config, users *sites.Sites, own site.Local, uids *provider.UIDs) (wlm.Manager, string, error) {
 	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
 	if c.WorkloadManager == "slurm" {
-		if os.Geteuid() == 0 {
-			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as")
+		if os.Geteuid() == 0 && c.Access.Mode != sites.Setuid {
+			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as, or choose the access mode setuid")
 		}
 		if c.Slurm.REST != nil {
 			r := *c.Slurm.REST
@@ -144,7 +162,18 @@ func workloadManager(ctx context.Context, c provider.Config, lock *os.File) (wlm
 			})
 			return m, "Slurm", err
 		}
-		m, err := cli.New(cli.Config{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, LockFile: lock, Log: log, CountUsed: c.CountOthers})
+		var asker site.Site = own
+		if name := c.Asker(); name != "" {
+			s, err := users.For(ctx, name)
+			if err != nil {
+				return nil, "", fmt.Errorf("reaching the HPC side as %s: %w", name, err)
+			}
+			asker = s
+		}
+		m, err := cli.New(ctx, cli.Config{
+			Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: log, CountUsed: c.CountOthers,
+			Sites: users, Asker: asker, Users: uids.List,
+		})
 		return m, "Slurm", err
 	}
 	config := local.Config{StateDir: c.Local.StateDir, Log: log}

@@ -5,17 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/gangline/gangline/provider/spool"
 )
 
-// ReadJSON decodes a file into v. It reports false without an error where there is
+// ReadJSON decodes a file of the spool into v, within the bounds of spool.Decode. It reports false without an error where there is
 // no such file.
 func ReadJSON(ctx context.Context, f Files, path string, v any) (bool, error) {
 	data, found, err := f.Read(ctx, path)
 	if err != nil || !found {
 		return false, err
 	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return false, fmt.Errorf("reading %s: %w", path, err)
+	if err := spool.Decode(path, data, v); err != nil {
+		return false, err
 	}
 	return true, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/slurm/cli"
 	"github.com/gangline/gangline/provider/slurm/rest"
 	"github.com/gangline/gangline/provider/wlm"
@@ -21,7 +22,7 @@ import (
 )
 
 func overCLI(t *testing.T, dev *devslurm.Cluster, lock *os.File) *cluster {
-	manager, err := cli.New(cli.Config{Conf: dev.SlurmConf(), LockFile: lock})
+	manager, err := cli.New(t.Context(), cli.Config{Conf: dev.SlurmConf(), Asker: site.Local{Lock: lock}})
 	require.NoError(t, err)
 	return &cluster{
 		dev: dev, Manager: manager, spool: dev.SharedDir(), user: "root", down: "Unable to contact slurm controller",

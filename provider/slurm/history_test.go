@@ -22,7 +22,7 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 	t.Parallel()
 	dev := devslurm.ForTest(t, devslurm.Config{Nodes: 2, Accounting: true, MinJobAge: 2})
 	require.NoError(t, os.WriteFile(filepath.Join(dev.SharedDir(), "agent"), []byte(agent), 0o755))
-	manager, err := cli.New(cli.Config{Conf: dev.SlurmConf()})
+	manager, err := cli.New(t.Context(), cli.Config{Conf: dev.SlurmConf()})
 	require.NoError(t, err)
 	c := &cluster{dev: dev, Manager: manager, spool: dev.SharedDir(), user: "root"}
 

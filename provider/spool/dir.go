@@ -172,6 +172,8 @@ func most(v any) int64 {
 	switch v.(type) {
 	case *Status, *Result, *Claim:
 		return maxReport
+	case *Usage:
+		return maxUsage
 	}
 	return maxFile
 }
@@ -217,11 +219,23 @@ func Read(path string, v any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", path, err)
 	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return false, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if tooLong(v) {
-		return false, fmt.Errorf("reading %s: it lists more than %d items", path, maxListed)
+	if err := Decode(path, data, v); err != nil {
+		return false, err
 	}
 	return true, nil
+}
+
+// Decode decodes a file's content into v, within the bounds of what such a file may
+// be. It is for those who have read the file in another way than by Read.
+func Decode(path string, data []byte, v any) error {
+	if int64(len(data)) > most(v) {
+		return fmt.Errorf("reading %s: it has more than %d bytes", path, most(v))
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if tooLong(v) {
+		return fmt.Errorf("reading %s: it lists more than %d items", path, maxListed)
+	}
+	return nil
 }

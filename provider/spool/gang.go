@@ -28,6 +28,9 @@ type Gang struct {
 	Namespace string `json:"namespace"`
 	OwnerName string `json:"ownerName"`
 	OwnerUID  string `json:"ownerUID"`
+	// Seal proves to the node that all of the above is its own word: the file is the
+	// user's.
+	Seal string `json:"seal,omitempty"`
 	// Slots in rank order; Tasks[t] lists the slots that task t of the
 	// allocation serves: its own and those that ride on it.
 	Slots []Slot  `json:"slots"`

@@ -79,6 +79,7 @@ const (
 	AnnotationGang       = Domain + "/gang"       // the gang's key
 	AnnotationAllocation = Domain + "/allocation" // the allocation's name, also the job's
 	AnnotationJobID      = Domain + "/job-id"     // the workload manager's id
+	AnnotationHPCUser    = Domain + "/hpc-user"   // whose the gang is on the HPC side, where there are several users
 	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on; a label too, for kubectl get -L
 	// AnnotationExpectedStart is when the workload manager expects a waiting job to
 	// start, to the minute (RFC 3339); absent while it does not know.
@@ -131,7 +132,7 @@ func Annotations() []string {
 		AnnotationMinNodes, AnnotationMaxNodes, AnnotationNice, AnnotationComment, AnnotationWCKey,
 		AnnotationDependsOn, AnnotationSbatchFlags,
 		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI,
-		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCNode, AnnotationExpectedStart,
+		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCUser, AnnotationHPCNode, AnnotationExpectedStart,
 	}
 }
 
@@ -186,6 +187,9 @@ const (
 	ReasonNoCommand        = "NoCommand"
 	ReasonUnknownPartition = "UnknownPartition"
 	ReasonBadAnnotation    = "BadAnnotation"
+	ReasonNotAllowed       = "NotAllowed"      // more than the pod's namespace and ServiceAccount may ask for
+	ReasonNoHPCUser        = "NoHPCUser"       // the map of identities has nobody, or somebody else, for the pod
+	ReasonSiteUnreachable  = "SiteUnreachable" // the gang's user cannot be acted for now
 	ReasonDoesNotFit       = "DoesNotFit"
 
 	// What an agent could not do.

@@ -38,7 +38,7 @@ type Config struct {
 	Sudo string `json:"sudo,omitempty"`
 	// Lock is the file that keeps two providers apart, one for each user: "{user}"
 	// stands for the name. It is best on a filesystem of the machine where gateways run.
-	Lock string `json:"lock,omitempty"`
+	Lock string `json:"-"`
 	// Idle is how long a gateway is kept that has nothing to do. Default 10m.
 	Idle metav1.Duration `json:"idle,omitempty"`
 	SSH  SSHConfig       `json:"ssh,omitempty"`

@@ -38,7 +38,11 @@ func (m *Manager) Ended(ctx context.Context, jobs []wlm.JobRef) (map[string]wlm.
 }
 
 func (m *Manager) endedOf(ctx context.Context, jobs []wlm.JobRef, ended map[string]wlm.Job) error {
-	if m.tools["sacct"] == "" {
+	at, err := m.session(ctx, "")
+	if err != nil {
+		return err
+	}
+	if at.tools["sacct"] == "" {
 		return fmt.Errorf("asking for ended jobs: sacct is not installed: %w", errors.ErrUnsupported)
 	}
 	names := make([]string, len(jobs))
@@ -46,9 +50,9 @@ func (m *Manager) endedOf(ctx context.Context, jobs []wlm.JobRef, ended map[stri
 		names[i] = j.Name
 	}
 	earliest := slices.MinFunc(jobs, func(a, b wlm.JobRef) int { return a.Submitted.Compare(b.Submitted) }).Submitted
-	a := m.run(ctx, call{tool: "sacct", env: m.utcEnv(), args: []string{
+	a := m.run(ctx, at, call{tool: "sacct", env: at.utcEnv(), args: []string{
 		"--noheader", "--parsable2", "--allocations", "--duplicates", "--allusers",
-		"--name=" + strings.Join(names, ","), "--user=" + m.uid,
+		"--name=" + strings.Join(names, ","), "--user=" + m.users(at),
 		"--starttime=" + earliest.Add(-sacctSlack).UTC().Format(timeFormat), "--delimiter=" + fieldSeparator,
 		"--format=" + sacctFields,
 	}})

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/slurm"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -23,8 +21,21 @@ import (
 // themselves: about MessageTimeout, 10 s unless the site has chosen otherwise.
 const DefaultTimeout = time.Minute
 
+// Sites are the site as each HPC user sees it (see package sites).
+type Sites interface {
+	For(ctx context.Context, user string) (site.Site, error)
+}
+
 // Config says how Slurm is reached.
 type Config struct {
+	// Asker is the site at which all is asked; site.Local if nil.
+	Asker site.Site
+	// Sites are those of the users whose jobs are submitted and cancelled. Without them,
+	// and for a job of no user, it is the asker's.
+	Sites Sites
+	// Users are the numbers of those whose jobs are listed; nil, or nobody, for the
+	// asker's own.
+	Users func() []int
 	// Bin is the directory of Slurm's tools; empty for the search path.
 	Bin string
 	// Conf is the path of slurm.conf; empty for the tools' own default.
@@ -33,62 +44,39 @@ type Config struct {
 	Timeout time.Duration
 	// CountUsed asks for what is used of each node as well.
 	CountUsed bool
-	// LockFile, from spool.Lock, is handed to every sbatch, so that a later provider
-	// can wait for those that this one may leave behind.
-	LockFile *os.File
 	// Log gets what sbatch says beside a job's id; slog.Default() if nil.
 	Log *slog.Logger
 }
 
-// Manager is one Slurm cluster as the provider's own user sees it.
+// Manager is one Slurm cluster as the provider's users see it.
 type Manager struct {
-	cfg   Config
-	tools map[string]string // paths by name; never written after New
-	env   []string          // of every tool, and so of every job
-	uid   string
+	cfg Config
+
+	mu    sync.Mutex
+	known map[string]*session // by user; "" is the asker
 }
 
 var _ wlm.Manager = (*Manager)(nil)
 
-// New checks that the tools are there. It does not speak to Slurm.
-func New(cfg Config) (*Manager, error) {
-	m := &Manager{cfg: cfg, tools: map[string]string{}, uid: strconv.Itoa(os.Getuid())}
+// New checks that the asker has the tools, unless it cannot be reached now. It does not
+// speak to Slurm.
+func New(ctx context.Context, cfg Config) (*Manager, error) {
+	m := &Manager{cfg: cfg, known: map[string]*session{}}
+	if m.cfg.Asker == nil {
+		m.cfg.Asker = site.Local{}
+	}
 	m.cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	m.cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	for _, tool := range []string{"sbatch", "squeue", "scancel", "sinfo", "sacct", "scontrol"} {
-		name := tool
-		if cfg.Bin != "" {
-			name = filepath.Join(cfg.Bin, tool)
-		}
-		path, err := exec.LookPath(name)
-		if err == nil {
-			path, err = filepath.Abs(path)
-		}
-		if err != nil && (tool == "sacct" || tool == "scontrol") {
-			continue // they are of use only where there is a database, or a topology
-		}
-		if err != nil {
-			return nil, fmt.Errorf("looking for Slurm's tools: %w; install Slurm's client or name its directory", err)
-		}
-		m.tools[tool] = path
-	}
-	me, err := user.Current()
-	if err != nil {
-		return nil, fmt.Errorf("looking up the provider's own user: %w; it needs an entry in the user database", err)
-	}
-	m.env = []string{
-		"PATH=" + filepath.Dir(m.tools["sbatch"]) + ":" + slurm.SystemPath,
-		"HOME=" + me.HomeDir, "USER=" + me.Username, "LOGNAME=" + me.Username, "LANG=C",
-	}
-	if cfg.Conf != "" {
-		m.env = append(m.env, "SLURM_CONF="+cfg.Conf)
+	if _, err := m.session(ctx, ""); err != nil && !errors.Is(err, site.ErrUnreachable) {
+		return nil, err
 	}
 	return m, nil
 }
 
 // Submit implements wlm.Manager. The job gets the tools' environment and the
-// nodes' resource limits, nothing of the provider's own. When ctx ends while
-// sbatch runs, sbatch runs on: its answer is lost, but not its request.
+// nodes' resource limits, nothing of the provider's own. When ctx ends, or the way to
+// the site is cut, while sbatch runs, sbatch runs on: its answer is lost, but not its
+// request.
 //
 // Slurm keeps a record of some jobs it refuses: List then shows an ended job of
 // the request's name, although Submit has returned a *wlm.RejectedError.
@@ -101,21 +89,14 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("submitting: %w", context.Cause(ctx))
 	}
-	if err := writeScript(script); err != nil {
+	at, err := m.session(ctx, r.User)
+	if err != nil {
+		return "", err
+	}
+	if err := at.site.Write(ctx, script, []byte(scriptText), scriptMode); err != nil {
 		return "", fmt.Errorf("writing the batch script: %w", err)
 	}
-	call := call{tool: "sbatch", env: m.env, args: args}
-	if m.cfg.LockFile != nil {
-		call.files = []*os.File{m.cfg.LockFile}
-	}
-	done := make(chan answer, 1)
-	go func() { done <- m.run(context.WithoutCancel(ctx), call) }()
-	var a answer
-	select {
-	case a = <-done:
-	case <-ctx.Done():
-		return "", fmt.Errorf("waiting for sbatch: %w", context.Cause(ctx))
-	}
+	a := m.run(ctx, at, call{tool: "sbatch", env: at.env, args: args, locked: true})
 	if a.err != nil {
 		if message, refused := refusal(a); refused {
 			return "", &wlm.RejectedError{Message: message}
@@ -134,10 +115,14 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 
 // List implements wlm.Manager.
 func (m *Manager) List(ctx context.Context) ([]wlm.Job, error) {
-	a := m.run(ctx, call{
+	at, err := m.session(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	a := m.run(ctx, at, call{
 		tool: "squeue",
-		env:  m.utcEnv(),
-		args: []string{"--noheader", "--all", "--states=all", "--user=" + m.uid, "--format=" + squeueFormat},
+		env:  at.utcEnv(),
+		args: []string{"--noheader", "--all", "--states=all", "--user=" + m.users(at), "--format=" + squeueFormat},
 	})
 	if a.err != nil {
 		return nil, a.err
@@ -145,18 +130,17 @@ func (m *Manager) List(ctx context.Context) ([]wlm.Job, error) {
 	return parseJobs(a.stdout)
 }
 
-// utcEnv is the environment of a tool that prints times.
-func (m *Manager) utcEnv() []string {
-	return append(m.env[:len(m.env):len(m.env)], "TZ=UTC", "SLURM_TIME_FORMAT=%Y-%m-%dT%H:%M:%S")
-}
-
 // Cancel implements wlm.Manager. Cancelling a heterogeneous job's leader, whose
 // id is the job's, cancels all of its components.
-func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
+func (m *Manager) Cancel(ctx context.Context, user, jobID string) error {
 	if !isNumber(jobID) {
 		return fmt.Errorf("cancelling a job: %q is no job id of Slurm's", jobID)
 	}
-	a := m.run(ctx, call{tool: "scancel", env: m.env, args: []string{jobID}})
+	at, err := m.session(ctx, user)
+	if err != nil {
+		return fmt.Errorf("cancelling job %s: %w", jobID, err)
+	}
+	a := m.run(ctx, at, call{tool: "scancel", env: at.env, args: []string{jobID}})
 	if a.err != nil && !slurm.AlreadyGone(a.stderr) {
 		return fmt.Errorf("cancelling job %s: %w", jobID, a.err)
 	}
@@ -166,8 +150,12 @@ func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
 // Inventory implements wlm.Manager. A partition that takes no jobs has no
 // usable node.
 func (m *Manager) Inventory(ctx context.Context) (wlm.Inventory, error) {
-	a := m.run(ctx, call{
-		tool: "sinfo", env: m.env,
+	at, err := m.session(ctx, "")
+	if err != nil {
+		return wlm.Inventory{}, err
+	}
+	a := m.run(ctx, at, call{
+		tool: "sinfo", env: at.env,
 		args: []string{"--noheader", "--all", "--Node", "--format=" + sinfoFormat},
 	})
 	if a.err != nil {
@@ -177,11 +165,11 @@ func (m *Manager) Inventory(ctx context.Context) (wlm.Inventory, error) {
 	if err != nil {
 		return wlm.Inventory{}, err
 	}
-	m.addSwitches(ctx, inv)
+	m.addSwitches(ctx, at, inv)
 	if !m.cfg.CountUsed {
 		return inv, nil
 	}
-	a = m.run(ctx, call{tool: "sinfo", env: m.env, args: []string{"--noheader", "--all", "--Node", "--Format=" + usedFormat}})
+	a = m.run(ctx, at, call{tool: "sinfo", env: at.env, args: []string{"--noheader", "--all", "--Node", "--Format=" + usedFormat}})
 	if a.err != nil {
 		return wlm.Inventory{}, a.err
 	}
@@ -195,7 +183,11 @@ func (m *Manager) Inventory(ctx context.Context) (wlm.Inventory, error) {
 
 // Name implements wlm.Manager. It does not speak to Slurm's controller.
 func (m *Manager) Name(ctx context.Context) (string, error) {
-	a := m.run(ctx, call{tool: "sinfo", env: m.env, args: []string{"--version"}})
+	at, err := m.session(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	a := m.run(ctx, at, call{tool: "sinfo", env: at.env, args: []string{"--version"}})
 	if a.err != nil {
 		return "", a.err
 	}

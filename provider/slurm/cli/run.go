@@ -1,27 +1,21 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
-	"time"
-)
 
-// outputGrace is how long output is still read from what a tool, or a site's
-// wrapper around it, left running.
-const outputGrace = time.Second
+	"github.com/gangline/gangline/provider/site"
+)
 
 // call is one run of one of Slurm's tools.
 type call struct {
-	tool  string
-	env   []string
-	args  []string
-	files []*os.File // inherited, from descriptor 3 on
+	tool string
+	env  []string
+	args []string
+	// locked has the tool hold the site's lock (see site.Command).
+	locked bool
 }
 
 // answer is what a tool printed, and how it failed if it did.
@@ -33,41 +27,29 @@ type answer struct {
 	err  error
 }
 
-func (m *Manager) run(ctx context.Context, c call) answer {
-	limited, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
-	defer cancel()
-	cmd := exec.CommandContext(limited, m.tools[c.tool], c.args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Env, cmd.Dir, cmd.ExtraFiles = c.env, "/", c.files
-	cmd.WaitDelay = outputGrace
-	// A process group of its own: signals to the provider's do not reach it,
-	// and a wrapper is killed together with the tool it has started.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
-		err = nil
-	}
+func (m *Manager) run(ctx context.Context, at *session, c call) answer {
+	r, err := at.site.Run(ctx, site.Command{
+		Argv: append([]string{at.tools[c.tool]}, c.args...), Env: c.env, Timeout: m.cfg.Timeout, Locked: c.locked,
+	})
 	a := answer{
 		tool:   c.tool,
-		stdout: strings.ToValidUTF8(stdout.String(), "\uFFFD"),
-		stderr: strings.ToValidUTF8(stderr.String(), "\uFFFD"),
-		exit:   -1,
-	}
-	if cmd.ProcessState != nil {
-		a.exit = cmd.ProcessState.ExitCode()
+		stdout: strings.ToValidUTF8(string(r.Stdout), "\uFFFD"),
+		stderr: strings.ToValidUTF8(string(r.Stderr), "\uFFFD"),
+		exit:   r.Exit,
 	}
 	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		a.err = fmt.Errorf("waiting for %s: %w", c.tool, context.Cause(ctx))
-	case limited.Err() != nil:
+	case errors.Is(err, site.ErrTimeout):
 		a.err = fmt.Errorf("%s gave no answer within %s", c.tool, m.cfg.Timeout)
+	case err != nil:
+		a.err = err
+	case r.Exit == 0:
 	case a.words() != "":
-		a.err = fmt.Errorf("%s failed (%w): %s", c.tool, err, a.words())
+		a.err = fmt.Errorf("%s failed (%s): %s", c.tool, r.Ended, a.words())
 	default:
-		a.err = fmt.Errorf("%s failed (%w) without a word", c.tool, err)
+		a.err = fmt.Errorf("%s failed (%s) without a word", c.tool, r.Ended)
+	}
+	if err != nil {
+		a.exit = -1
 	}
 	return a
 }

@@ -32,7 +32,7 @@ func fakeTools(t *testing.T, scripts map[string]string) string {
 
 func newManager(t *testing.T, cfg Config) *Manager {
 	t.Helper()
-	m, err := New(cfg)
+	m, err := New(t.Context(), cfg)
 	require.NoError(t, err)
 	return m
 }
@@ -52,9 +52,9 @@ func request(dir string, change ...func(*translate.Request)) translate.Request {
 func TestNewNamesTheToolThatIsMissing(t *testing.T) {
 	bin := fakeTools(t, nil)
 	require.NoError(t, os.Remove(filepath.Join(bin, "scancel")))
-	_, err := New(Config{Bin: bin})
+	_, err := New(t.Context(), Config{Bin: bin})
 	assert.ErrorContains(t, err, "scancel")
-	assert.ErrorContains(t, err, "name its directory")
+	assert.ErrorContains(t, err, "or name its directory")
 }
 
 func TestToolsGetAnEnvironmentOfTheirOwn(t *testing.T) {
@@ -75,7 +75,7 @@ func TestToolsGetAnEnvironmentOfTheirOwn(t *testing.T) {
 	assert.NotContains(t, string(got), "SBATCH_PARTITION")
 	written, err := os.ReadFile(filepath.Join(dir, "launch.sh"))
 	require.NoError(t, err)
-	assert.Equal(t, script, string(written))
+	assert.Equal(t, scriptText, string(written))
 }
 
 func TestWhatASuccessfulToolSaysOnStderrIsNoFailure(t *testing.T) {

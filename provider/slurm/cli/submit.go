@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/gangline/gangline/provider/slurm"
@@ -12,29 +9,13 @@ import (
 
 const scriptName = "launch.sh"
 
-// script is the whole of every batch script. The agent's path and the gang's
+// scriptText is the whole of every batch script. The agent's path and the gang's
 // directory are its arguments: nothing is ever written into it.
-const script = `#!/bin/sh
+const scriptText = `#!/bin/sh
 exec "$1" launch "$2"
 `
 
-// writeScript replaces the file as a whole, so that an sbatch that still reads
-// an earlier one is not disturbed.
-func writeScript(path string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+scriptName+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.WriteString(script)
-	err = errors.Join(err, tmp.Chmod(0o700), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
-}
+const scriptMode = 0o700
 
 // parseJobID reads the output of sbatch --parsable, "123" or "123;cluster".
 // The last line counts: a site's wrapper may print its own before.

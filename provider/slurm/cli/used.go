@@ -46,11 +46,11 @@ func parseUsed(out string) (map[string]translate.Resources, error) {
 
 // addSwitches adds the nodes' leaf switches, where Slurm knows of any: they are good to
 // know, and nothing depends on them.
-func (m *Manager) addSwitches(ctx context.Context, inv wlm.Inventory) {
-	if m.tools["scontrol"] == "" {
+func (m *Manager) addSwitches(ctx context.Context, at *session, inv wlm.Inventory) {
+	if at.tools["scontrol"] == "" {
 		return
 	}
-	a := m.run(ctx, call{tool: "scontrol", env: m.env, args: []string{"show", "topology"}})
+	a := m.run(ctx, at, call{tool: "scontrol", env: at.env, args: []string{"show", "topology"}})
 	if a.err != nil {
 		return // as it says where there is no topology
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -8,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/gangline/gangline/provider/identity"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
 
-// siteView is what admission needs to know of the HPC side at one moment.
-type siteView struct {
+// hpcView is what admission needs to know of the HPC side at one moment.
+type hpcView struct {
 	site      translate.Site
 	inventory wlm.Inventory
 	partition string         // the configured default, or the manager's
@@ -25,11 +27,11 @@ type siteView struct {
 	limitWarning time.Duration
 }
 
-func newSiteView(c Config, inv wlm.Inventory) siteView {
-	return siteView{
+func newHPCView(c Config, inv wlm.Inventory) hpcView {
+	return hpcView{
 		site: translate.Site{
 			GPUResource: corev1.ResourceName(c.GPUResource), Devices: c.Resources, Images: c.Images, HostPaths: c.HostPaths,
-			ReadOnlyHostPaths: c.ReadOnlyHostPaths, ClaimRules: c.Volumes.Claims, User: hpcUser(),
+			ReadOnlyHostPaths: c.ReadOnlyHostPaths, ClaimRules: c.Volumes.Claims,
 		},
 		inventory: inv, partition: c.Partition, allowed: c.Partitions,
 		flags: c.Slurm.AllowedFlags, niceness: c.PriorityClasses,
@@ -37,9 +39,25 @@ func newSiteView(c Config, inv wlm.Inventory) siteView {
 	}
 }
 
+// as narrows the view to what one HPC user has.
+func (v hpcView) as(id identity.Identity) hpcView {
+	v.site.User = id.User
+	if id.HostPaths != nil {
+		v.site.HostPaths = id.HostPaths
+	}
+	if id.ReadOnlyHostPaths != nil {
+		v.site.ReadOnlyHostPaths = id.ReadOnlyHostPaths
+	}
+	if id.Claims != nil {
+		v.site.ClaimRules = id.Claims
+	}
+	v.partition = cmp.Or(id.Partition, v.partition)
+	return v
+}
+
 // offer is what pods may wish for. What the inventory tells is nil while it is not
 // known.
-func (v siteView) offer() translate.Offer {
+func (v hpcView) offer() translate.Offer {
 	o := translate.Offer{Partitions: v.allowed, Flags: v.flags}
 	types := map[string]bool{}
 	for _, p := range v.inventory.Partitions {
@@ -58,7 +76,7 @@ func (v siteView) offer() translate.Offer {
 
 // of narrows the site to the nodes of a partition. A node that is down today
 // counts: it may be up when the job's turn comes.
-func (v siteView) of(partition string) translate.Site {
+func (v hpcView) of(partition string) translate.Site {
 	site := v.site
 	site.Nodes = v.nodes(partition)
 	return site
@@ -66,7 +84,7 @@ func (v siteView) of(partition string) translate.Site {
 
 // node is what an HPC node has, as limits that a container does not set count;
 // nothing where the node is not known.
-func (v siteView) node(name string) corev1.ResourceList {
+func (v hpcView) node(name string) corev1.ResourceList {
 	for _, p := range v.inventory.Partitions {
 		for _, n := range p.Nodes {
 			if n.Name == name {
@@ -83,7 +101,7 @@ func (v siteView) node(name string) corev1.ResourceList {
 }
 
 // nodes is what each node of a partition has; "" is the default partition.
-func (v siteView) nodes(partition string) []translate.Resources {
+func (v hpcView) nodes(partition string) []translate.Resources {
 	if partition == "" {
 		partition = v.partition
 	}

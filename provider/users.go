@@ -1,0 +1,262 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gangline/gangline/provider/site"
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+)
+
+// Sites are the site as each HPC user sees it (see package sites).
+type Sites interface {
+	// For is a user's site. It waits for nothing: the site's first call does.
+	For(ctx context.Context, user string) (site.Site, error)
+	// Agent is the path of the agent for a user's jobs, or the fallback.
+	Agent(ctx context.Context, user, fallback string) (string, error)
+}
+
+// UIDs are the numbers of the users whose jobs the workload manager is asked for. Its
+// methods may be called from several goroutines.
+type UIDs struct {
+	mu  sync.Mutex
+	all []int
+}
+
+// List are those that are known so far.
+func (u *UIDs) List() []int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.all)
+}
+
+func (u *UIDs) add(uid int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Contains(u.all, uid) {
+		u.all = append(u.all, uid)
+	}
+}
+
+// userMark stands for the user's name in the spool's path.
+const userMark = "{user}"
+
+// hpcUser is an HPC user that gangs are of.
+type hpcUser struct {
+	name string
+	site site.Site
+	root spool.Root
+}
+
+// people are the HPC users that a virtual node acts for. What the spool holds of a
+// user's is read before anything is decided about his gangs: what is not read yet
+// would look like nothing.
+type people struct {
+	sites Sites
+	spool string // holds userMark where there are several
+	// only is the one user that there is, where others cannot be acted for.
+	only string
+	uids *UIDs
+	// load reads what the spool holds of a user's; read is told when that is done.
+	load func(context.Context, *hpcUser) error
+	read func()
+
+	mu   sync.Mutex
+	all  map[string]*acquaintance // by name
+	life context.Context          //nolint:containedctx // the node's: loading outlives those who ask for it
+}
+
+// acquaintance is a user whose spool is being read, or has been.
+type acquaintance struct {
+	user *hpcUser
+	err  error // why it is not read yet; nil once it is
+}
+
+func newPeople(life context.Context, o Options, root string, load func(context.Context, *hpcUser) error, read func()) *people {
+	return &people{
+		sites: o.Sites, only: o.OnlyUser, uids: o.UIDs, spool: root, load: load, read: read,
+		all: map[string]*acquaintance{}, life: life,
+	}
+}
+
+// ofUser are the jobs of a user's. Where there are several, another may have given a job
+// of his own any name.
+func (p *people) ofUser(jobs []wlm.Job, user string) []wlm.Job {
+	if p.only != "" {
+		return jobs
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), func(j wlm.Job) bool { return j.User != user })
+}
+
+// whose is the user whose job it is, if his spool has been read.
+func (p *people) whose(j wlm.Job) (*hpcUser, bool) {
+	name := p.only
+	if name == "" {
+		name = j.User
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.all[name]
+	if !ok || a.err != nil {
+		return nil, false
+	}
+	return a.user, true
+}
+
+// errBeingRead is the state of a user's spool until the first attempt has ended.
+var errBeingRead = errors.New("the spool is being read")
+
+// user is a user whose spool has been read. Otherwise the error says why it has not
+// been; it is being tried until it is, and read is called then.
+func (p *people) user(name string) (*hpcUser, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, known := p.all[name]
+	if !known {
+		a = &acquaintance{user: &hpcUser{name: name}, err: errBeingRead}
+		p.all[name] = a
+		go p.get(a)
+	}
+	if a.err != nil {
+		return nil, fmt.Errorf("as user %s: %w", name, a.err)
+	}
+	return a.user, nil
+}
+
+// now reads a user's spool at once, or fails.
+func (p *people) now(ctx context.Context, name string) error {
+	a := &acquaintance{user: &hpcUser{name: name}}
+	if err := p.meet(ctx, a.user); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[name] = a
+	return nil
+}
+
+// The pauses between two attempts to read a user's spool.
+const (
+	readAgain        = time.Second
+	readAgainLongest = 30 * time.Second
+)
+
+// get tries until a user's spool is read. The user is the one of this goroutine until
+// then.
+func (p *people) get(a *acquaintance) {
+	log := logr.FromContextOrDiscard(p.life).WithValues("user", a.user.name)
+	said := ""
+	for pause := readAgain; ; pause = min(2*pause, readAgainLongest) {
+		err := p.meet(p.life, a.user)
+		p.mu.Lock()
+		a.err = err
+		p.mu.Unlock()
+		if err == nil {
+			log.Info("read the user's spool", "spool", a.user.root)
+			p.read()
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			log.Error(err, "could not read the user's spool; trying again. Nothing is changed of the user's gangs until then")
+		}
+		select {
+		case <-p.life.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (p *people) meet(ctx context.Context, u *hpcUser) error {
+	s, err := p.sites.For(ctx, u.name)
+	if err != nil {
+		return err
+	}
+	me, err := s.User(ctx)
+	if err != nil {
+		return err
+	}
+	if me.UID == 0 && p.only == "" {
+		return fmt.Errorf("user %s is root there, and gangs run as ordinary users", u.name)
+	}
+	if me.Name != u.name && p.only == "" {
+		return fmt.Errorf("the HPC side calls this user %s: map to that name", me.Name)
+	}
+	p.uids.add(me.UID)
+	u.site, u.root = s, spool.Root(strings.ReplaceAll(p.spool, userMark, u.name))
+	return p.load(ctx, u)
+}
+
+// met are the users whose spools have been read, by their names.
+func (p *people) met() []*hpcUser {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var met []*hpcUser
+	for _, a := range p.all {
+		if a.err == nil {
+			met = append(met, a.user)
+		}
+	}
+	slices.SortFunc(met, func(a, b *hpcUser) int { return strings.Compare(a.name, b.name) })
+	return met
+}
+
+// meetPeople makes the node's table of users, and has the spools read of those that are
+// known beforehand: what is there may need to be given back, though it has no pods.
+func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
+	seal := r.keys.seal
+	if o.OnlyUser != "" {
+		seal = nil
+	}
+	load := func(ctx context.Context, u *hpcUser) error {
+		mine := func(types.UID, string) bool { return true }
+		if o.OnlyUser == "" {
+			namespaces, err := r.podNamespaces(ctx)
+			if err != nil {
+				return err
+			}
+			mine = func(pod types.UID, namespace string) bool { return namespaces[pod] == namespace }
+		}
+		if err := r.registry.load(ctx, u, seal, mine, time.Now()); err != nil {
+			return err
+		}
+		// Before any gang is looked at: what is not read yet would look like silence.
+		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])
+	}
+	r.people = newPeople(ctx, o, r.config.Spool, load, func() {
+		for _, key := range slices.Concat(r.registry.keys(""), r.owners.keys("")) {
+			r.look(key)
+		}
+	})
+	if o.OnlyUser != "" {
+		return r.people.now(ctx, o.OnlyUser)
+	}
+	for _, name := range r.identities.Users() {
+		_, _ = r.people.user(name) // it is being read from now on
+	}
+	return nil
+}
+
+// podNamespaces are the namespaces of the node's pods, as the API server has them.
+func (r *Reconciler) podNamespaces(ctx context.Context) (map[types.UID]string, error) {
+	pods, err := listPods(ctx, r.live, client.MatchingFields{"spec.nodeName": r.config.NodeName})
+	if err != nil {
+		return nil, err
+	}
+	namespaces := make(map[types.UID]string, len(pods))
+	for _, p := range pods {
+		namespaces[p.UID] = p.Namespace
+	}
+	return namespaces, nil
+}
