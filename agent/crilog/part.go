@@ -1,6 +1,7 @@
 package crilog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,8 +39,8 @@ func parseName(name string) (run, part int, ok bool) {
 
 // Runs lists the runs that have a log in a container's directory, in ascending
 // order.
-func Runs(dir *os.Root) ([]int, error) {
-	names, err := namesIn(dir)
+func Runs(ctx context.Context, dir Dir) ([]int, error) {
+	names, err := namesIn(ctx, dir)
 	var runs []int
 	for _, name := range names {
 		if run, _, ok := parseName(name); ok {
@@ -50,13 +51,8 @@ func Runs(dir *os.Root) ([]int, error) {
 	return slices.Compact(runs), err
 }
 
-func namesIn(dir *os.Root) ([]string, error) {
-	f, err := dir.Open(".")
-	if err != nil {
-		return nil, fmt.Errorf("looking for logs: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	names, err := f.Readdirnames(-1)
+func namesIn(ctx context.Context, dir Dir) ([]string, error) {
+	names, err := dir.Names(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for logs: %w", err)
 	}

@@ -9,16 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"syscall"
 	"time"
 )
 
 // Run is one run's log, to be read: a container's directory and the run's number.
-// The directory's owner may have put anything there. Nothing that leads out of it
-// is followed, and only plain files are read.
 type Run struct {
-	Dir    *os.Root
+	Dir    Dir
 	Number int
 }
 
@@ -36,7 +33,11 @@ type Options struct {
 	Stream string
 	// Ended tells whether the run has ended: it is asked while there is nothing to
 	// read. nil reads what there is; otherwise the log is followed until the end.
-	Ended func() bool
+	Ended func(context.Context) bool
+	// Passing tells of an error that it will pass, as that of a connection which is cut
+	// does. A follower waits for that as long as its context lets it, and goes on where
+	// it was. nil takes none for such a one.
+	Passing func(error) bool
 }
 
 // The pace of a follower that has read all there is. A shared filesystem tells no
@@ -49,7 +50,11 @@ const (
 // Read writes a log's text to out, which is flushed, if it can be, whenever there
 // is no more to read. It returns fs.ErrNotExist if the run has no log.
 func (r Run) Read(ctx context.Context, o Options, out io.Writer) error {
-	list, err := r.parts()
+	sink := newSink(o, out)
+	if o.Ended != nil && o.Passing != nil {
+		r.Dir = patient{r.Dir, o.Passing, sink.flush}
+	}
+	list, err := r.parts(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,11 +62,11 @@ func (r Run) Read(ctx context.Context, o Options, out io.Writer) error {
 		return fmt.Errorf("the log of run %d: %w", r.Number, fs.ErrNotExist)
 	}
 	f := &follower{
-		run: r, part: list[0], last: math.MaxInt, end: math.MaxInt64, ended: o.Ended, sink: newSink(o, out),
+		run: r, part: list[0], last: math.MaxInt, end: math.MaxInt64, ended: o.Ended, sink: sink,
 		reader: bufio.NewReaderSize(nil, longest),
 	}
 	if o.Ended == nil {
-		if f.last, f.end, err = r.end(list); err != nil {
+		if f.last, f.end, err = r.end(ctx, list); err != nil {
 			return err
 		}
 	}
@@ -79,43 +84,26 @@ func (r Run) Read(ctx context.Context, o Options, out io.Writer) error {
 }
 
 // parts lists the run's parts.
-func (r Run) parts() ([]int, error) {
-	names, err := namesIn(r.Dir)
+func (r Run) parts(ctx context.Context) ([]int, error) {
+	names, err := namesIn(ctx, r.Dir)
 	return parts(names, r.Number), err
 }
 
 // end is where a log ends now.
-func (r Run) end(list []int) (part int, offset int64, err error) {
+func (r Run) end(ctx context.Context, list []int) (part int, offset int64, err error) {
 	part = list[len(list)-1]
-	f, err := r.open(part)
+	f, err := r.open(ctx, part)
 	if err != nil {
 		return part, 0, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		return part, 0, fmt.Errorf("reading the log: %w", err)
-	}
-	return part, info.Size(), nil
+	return part, f.Size(), nil
 }
 
-// open opens a part, which must be a plain file.
-func (r Run) open(part int) (*os.File, error) {
-	name := FileName(r.Number, part)
-	before, err := r.Dir.Lstat(name)
+func (r Run) open(ctx context.Context, part int) (File, error) {
+	f, err := r.Dir.Open(ctx, FileName(r.Number, part))
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
-	}
-	f, err := r.Dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("opening the log: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil && !(info.Mode().IsRegular() && os.SameFile(before, info)) {
-		err = errors.New("it is not a plain file")
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the log: %w", err), f.Close())
 	}
 	return f, nil
 }
@@ -125,10 +113,10 @@ type follower struct {
 	run    Run
 	part   int
 	offset int64 // up to which the part's lines have been shown
-	file   *os.File
+	file   File
 	last   int // the part, and where in it, at which to end
 	end    int64
-	ended  func() bool
+	ended  func(context.Context) bool
 	sink   *sink
 	reader *bufio.Reader
 }
@@ -143,7 +131,7 @@ func (f *follower) follow(ctx context.Context) error {
 	pause := fastFollow
 	over := f.ended == nil // nothing will be added to what is there
 	for {
-		next, err := f.next() // before the part is read: it is complete if there is one
+		next, err := f.next(ctx) // before the part is read: it is complete if there is one
 		if err != nil {
 			return err
 		}
@@ -162,7 +150,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if err := f.sink.flush(); err != nil {
 			return err
 		}
-		if over = f.ended(); over {
+		if over = f.ended(ctx); over {
 			continue // for what came between
 		}
 		if pause = min(2*pause, slowFollow); read {
@@ -177,8 +165,11 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // next is the part after this one, 0 if there is none.
-func (f *follower) next() (int, error) {
-	list, err := f.run.parts()
+func (f *follower) next(ctx context.Context) (int, error) {
+	list, err := f.run.parts(ctx)
+	if removed(err) {
+		return 0, nil // all of it was
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -192,7 +183,9 @@ func (f *follower) next() (int, error) {
 
 // drain shows the lines of the part that have not been shown.
 func (f *follower) drain(ctx context.Context) (read bool, err error) {
-	f.reopen()
+	if err := f.reopen(ctx); err != nil {
+		return false, err
+	}
 	if f.file == nil {
 		return false, nil // it was removed before it was read
 	}
@@ -207,8 +200,8 @@ func (f *follower) drain(ctx context.Context) (read bool, err error) {
 			f.offset += int64(len(line)) // no line of ours is so long
 			continue
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ESTALE) {
-			return read, nil // ESTALE: removed on the server
+		if errors.Is(err, io.EOF) || removed(err) {
+			return read, nil
 		}
 		if err != nil {
 			return read, fmt.Errorf("reading the log: %w", err)
@@ -226,13 +219,22 @@ func (f *follower) drain(ctx context.Context) (read bool, err error) {
 
 // reopen opens the part again: at an open, a network filesystem asks its server
 // how long the file is by now (nfs(5), close-to-open consistency).
-func (f *follower) reopen() {
-	file, err := f.run.open(f.part)
+func (f *follower) reopen(ctx context.Context) error {
+	file, err := f.run.open(ctx, f.part)
+	if removed(err) {
+		return nil // what is open already may be read all the same
+	}
 	if err != nil {
-		return // what is open already may be read although it was removed
+		return err
 	}
 	f.close()
 	f.file = file
+	return nil
+}
+
+// removed tells that a file is not there any more; ESTALE is a file server's word.
+func removed(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE)
 }
 
 // record is one line of a log's file.

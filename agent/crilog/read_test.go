@@ -85,7 +85,11 @@ func openRun(t *testing.T, path string) Run {
 	t.Cleanup(func() { _ = dir.Close() })
 	run, _, ok := parseName(filepath.Base(path))
 	require.True(t, ok)
-	return Run{dir, run}
+	return Run{rootDir{dir}, run}
+}
+
+func when(ended *atomic.Bool) func(context.Context) bool {
+	return func(context.Context) bool { return ended.Load() }
 }
 
 func TestReadShowsWhatTheModelShows(t *testing.T) {
@@ -112,7 +116,7 @@ func TestReadShowsWhatTheModelShows(t *testing.T) {
 			var out bytes.Buffer
 			require.NoError(t, run.Read(t.Context(), o, &out))
 			same(t, model(lines, o), out.String())
-			o.Ended = func() bool { return true }
+			o.Ended = func(context.Context) bool { return true }
 			out.Reset()
 			require.NoError(t, run.Read(t.Context(), o, &out), "a run that has ended is not followed")
 			same(t, model(lines, o), out.String())
@@ -161,7 +165,7 @@ func TestAFollowerLosesAndDoublesNothingOverManyParts(t *testing.T) {
 		_ = log.Close()
 	}()
 	var out bytes.Buffer
-	require.NoError(t, run.Read(t.Context(), Options{Ended: ended.Load}, &out))
+	require.NoError(t, run.Read(t.Context(), Options{Ended: when(&ended)}, &out))
 	same(t, want.String(), out.String())
 }
 
@@ -176,7 +180,7 @@ func TestAFollowerThatDoesNotReadHoldsNobodyUpAndGoesOnWithWhatIsLeft(t *testing
 	out := &stuck{free: make(chan struct{}), began: make(chan struct{})}
 	var ended atomic.Bool
 	done := make(chan error)
-	go func() { done <- run.Read(t.Context(), Options{Ended: ended.Load}, out) }()
+	go func() { done <- run.Read(t.Context(), Options{Ended: when(&ended)}, out) }()
 	<-out.began
 	for i := 1; i < 2000; i++ {
 		write(i)
@@ -214,9 +218,9 @@ func TestAFollowerEndsWithItsClient(t *testing.T) {
 	defer log.Close() //nolint:errcheck // only read
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = openRun(t, path).Read(ctx, Options{Ended: func() bool { return false }}, &bytes.Buffer{})
+	err = openRun(t, path).Read(ctx, Options{Ended: func(context.Context) bool { return false }}, &bytes.Buffer{})
 	assert.ErrorIs(t, err, context.Canceled)
-	err = openRun(t, path).Read(t.Context(), Options{Ended: func() bool { return false }}, broken{})
+	err = openRun(t, path).Read(t.Context(), Options{Ended: func(context.Context) bool { return false }}, broken{})
 	assert.ErrorIs(t, err, errBroken)
 }
 
@@ -284,7 +288,7 @@ func BenchmarkRead(b *testing.B) {
 	require.NoError(b, err)
 	b.SetBytes(int64(size))
 	for b.Loop() {
-		require.NoError(b, Run{dir, 0}.Read(b.Context(), Options{}, &discard{}))
+		require.NoError(b, Run{rootDir{dir}, 0}.Read(b.Context(), Options{}, &discard{}))
 	}
 }
 

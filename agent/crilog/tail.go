@@ -23,7 +23,7 @@ func Tail(path string, maxLines, maxBytes int) (string, error) {
 	}
 	defer dir.Close() //nolint:errcheck // only read
 	lines, end := int64(maxLines), ending{max: maxBytes}
-	if err := (Run{dir, run}).Read(context.Background(), Options{TailLines: &lines}, &end); err != nil {
+	if err := (Run{rootDir{dir}, run}).Read(context.Background(), Options{TailLines: &lines}, &end); err != nil {
 		return "", fmt.Errorf("reading the log's end: %w", err)
 	}
 	return string(end.text), nil
@@ -44,16 +44,16 @@ func (e *ending) Write(p []byte) (int, error) {
 // tail finds where the last lines begin.
 func (r Run) tail(ctx context.Context, list []int, lines int64) (part int, offset int64, err error) {
 	if lines == 0 {
-		return r.end(list)
+		return r.end(ctx, list)
 	}
 	s := scan{left: lines}
+	first := list[0]
 	for i := len(list) - 1; i >= 0; i-- {
-		f, err := r.open(list[i])
-		if err != nil {
-			return 0, 0, err
+		offset, found, err := s.part(ctx, r, list[i])
+		if removed(err) && i < len(list)-1 { // in the meantime: the log begins later now
+			first = list[i+1]
+			break
 		}
-		offset, found, err := s.back(ctx, f)
-		_ = f.Close()
 		if err != nil {
 			return 0, 0, fmt.Errorf("looking for the log's last lines: %w", err)
 		}
@@ -61,7 +61,7 @@ func (r Run) tail(ctx context.Context, list []int, lines int64) (part int, offse
 			return list[i], offset, nil
 		}
 	}
-	return list[0], 0, nil
+	return first, 0, nil
 }
 
 // scan counts lines from the end of a log.
@@ -78,15 +78,20 @@ const (
 	longest = 4 * maxPiece
 )
 
-// back looks through a part from its end on. The lines that are looked for begin
-// at the offset it returns, unless they begin in an earlier part.
-func (s *scan) back(ctx context.Context, f *os.File) (int64, bool, error) {
-	info, err := f.Stat()
+func (s *scan) part(ctx context.Context, r Run, part int) (int64, bool, error) {
+	f, err := r.open(ctx, part)
 	if err != nil {
 		return 0, false, err
 	}
+	defer f.Close() //nolint:errcheck // only read
+	return s.back(ctx, f)
+}
+
+// back looks through a part from its end on. The lines that are looked for begin
+// at the offset it returns, unless they begin in an earlier part.
+func (s *scan) back(ctx context.Context, f File) (int64, bool, error) {
 	var rest []byte // the beginning of what was looked at: its line's head is before it
-	for low := info.Size(); low > 0; {
+	for low := f.Size(); low > 0; {
 		if err := ctx.Err(); err != nil {
 			return 0, false, err
 		}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/provider/site"
 )
 
 // logOptions reads what kube-apiserver asks for: corev1.PodLogOptions as a query.
@@ -77,9 +79,10 @@ func validateLogOptions(o *corev1.PodLogOptions) error {
 }
 
 // readOptions are what the log's reader is asked for.
-func readOptions(o *corev1.PodLogOptions, ended func() bool) crilog.Options {
+func readOptions(o *corev1.PodLogOptions, ended func(context.Context) bool) crilog.Options {
 	read := crilog.Options{
 		TailLines: o.TailLines, LimitBytes: o.LimitBytes, Since: since(o), Timestamps: o.Timestamps,
+		Passing: func(err error) bool { return errors.Is(err, site.ErrUnreachable) },
 	}
 	if o.Stream != nil {
 		read.Stream = logStreams()[*o.Stream]

@@ -1,11 +1,11 @@
 package kubelet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -80,44 +81,28 @@ func statusNamed(name string, lists ...[]corev1.ContainerStatus) (corev1.Contain
 	return corev1.ContainerStatus{}, false
 }
 
-// logDir is the directory of a container's logs; root is nil if there is none.
-type logDir struct {
-	root *os.Root
-	runs []int
+// logDir is the directory of a container's logs. The pod's own user owns the
+// allocation's directory: a link out of it, in the log's place, would show others what
+// only he can read.
+type logDir struct{ site.Dir }
+
+var _ crilog.Dir = logDir{}
+
+// Open implements crilog.Dir.
+func (d logDir) Open(ctx context.Context, name string) (crilog.File, error) {
+	return d.Dir.Open(ctx, name)
 }
 
-func (d logDir) close() {
-	if d.root != nil {
-		_ = d.root.Close()
-	}
-}
-
-// openLogDir opens a container's log directory. The pod's own user owns the
-// allocation's directory: a link out of it, in the log's place, would show him
-// what this process can read.
-func openLogDir(place Place, pod types.UID, container string) (logDir, error) {
-	allocation, err := os.OpenRoot(string(place.Dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return logDir{}, nil
-	}
-	if err != nil {
-		return logDir{}, fmt.Errorf("opening the spool: %w", err)
-	}
-	defer allocation.Close() //nolint:errcheck // only read
+// findLogs finds a container's log directory, and the runs that have left a log there.
+func findLogs(ctx context.Context, place Place, pod types.UID, container string) (logDir, []int, error) {
 	inside, err := filepath.Rel(string(place.Dir), filepath.Join(place.Dir.PodLogs(place.Slot, string(pod)), container))
 	if err != nil {
-		return logDir{}, fmt.Errorf("finding the log: %w", err)
+		return logDir{}, nil, fmt.Errorf("finding the log: %w", err)
 	}
-	root, err := allocation.OpenRoot(inside)
+	dir := logDir{site.Dir{Files: place.Site, Root: string(place.Dir), Path: inside}}
+	runs, err := crilog.Runs(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return logDir{}, nil
+		return dir, nil, nil
 	}
-	if err != nil {
-		return logDir{}, fmt.Errorf("finding the log: %w", err)
-	}
-	runs, err := crilog.Runs(root)
-	if err != nil {
-		return logDir{}, errors.Join(err, root.Close())
-	}
-	return logDir{root, runs}, nil
+	return dir, runs, err
 }

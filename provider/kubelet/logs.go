@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -28,10 +30,18 @@ func (l *logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := l.serve(w, r); err != nil {
 		var failure *httpError
 		if !errors.As(err, &failure) {
-			failure = &httpError{http.StatusInternalServerError, err.Error()}
+			failure = &httpError{statusFor(err), err.Error()}
 		}
 		http.Error(w, failure.message, failure.code)
 	}
+}
+
+// statusFor is the status of an answer that an error has prevented.
+func statusFor(err error) int {
+	if errors.Is(err, site.ErrUnreachable) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
 }
 
 type httpError struct {
@@ -61,16 +71,15 @@ func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
 	if !hasContainer(pod, container) {
 		return &httpError{http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", container, pod.Name)}
 	}
-	found, err := l.find(pod, container, options.Previous)
+	found, err := l.find(r.Context(), pod, container, options.Previous)
 	if err != nil {
 		return err
 	}
-	defer found.close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := &flusher{Writer: w, control: http.NewResponseController(w)}
 	if options.Follow {
 		// The caller hears at once that there is a log, although it may be empty.
-		if err := out.Flush(); err != nil {
+		if err := out.begin(); err != nil {
 			return nil //nolint:nilerr // nobody is there to be told
 		}
 	}
@@ -78,6 +87,9 @@ func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && r.Context().Err() == nil {
 		log := logr.FromContextOrDiscard(r.Context())
 		log.Error(err, "reading a log failed", "pod", name.String(), "container", container)
+		if errors.Is(err, site.ErrUnreachable) {
+			return fmt.Errorf("reading the log of container %q: %w", container, err)
+		}
 		return fmt.Errorf("the log of container %q could not be read; gangline-node's own log says why", container)
 	}
 	return nil
@@ -86,46 +98,44 @@ func (l *logs) serve(w http.ResponseWriter, r *http.Request) error {
 // foundLog is the log of one run.
 type foundLog struct {
 	run   crilog.Run
-	ended func() bool
+	ended func(context.Context) bool
 }
 
-func (f *foundLog) close() { _ = f.run.Dir.Close() }
-
 // find returns the log of the run that is asked for.
-func (l *logs) find(pod *corev1.Pod, container string, previous bool) (*foundLog, error) {
+func (l *logs) find(ctx context.Context, pod *corev1.Pod, container string, previous bool) (*foundLog, error) {
 	place, placed := l.pods.Place(pod.UID)
-	status := newestStatus(pod, place, placed, container)
+	status := newestStatus(ctx, pod, place, placed, container)
 	if !placed && pod.Status.Phase == corev1.PodFailed && len(pod.Status.ContainerStatuses) == 0 {
 		return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("container %q in pod %q never started: %s: %s",
 			container, pod.Name, pod.Status.Reason, pod.Status.Message)}
 	}
 	var dir logDir
+	var runs []int
 	if placed {
 		var err error
-		if dir, err = openLogDir(place, pod.UID, container); err != nil {
+		if dir, runs, err = findLogs(ctx, place, pod.UID, container); err != nil {
 			return nil, err
 		}
 	}
-	run, err := chooseRun(pod.Name, status, previous, dir.runs)
-	if err == nil && dir.root == nil {
+	run, err := chooseRun(pod.Name, status, previous, runs)
+	if err == nil && len(runs) == 0 {
 		err = &httpError{http.StatusBadRequest, fmt.Sprintf("container %q in pod %q has left no log", container, pod.Name)}
 	}
 	if err != nil {
-		dir.close()
 		return nil, err
 	}
 	return &foundLog{
-		run:   crilog.Run{Dir: dir.root, Number: run},
-		ended: func() bool { return runEnded(place, pod.UID, container, run) },
+		run:   crilog.Run{Dir: dir, Number: run},
+		ended: func(ctx context.Context) bool { return runEnded(ctx, place, pod.UID, container, run) },
 	}, nil
 }
 
 // newestStatus is a container's status as its agent reports it, or, where that
 // has no more to say, as the API server has it.
-func newestStatus(pod *corev1.Pod, place Place, placed bool, container string) corev1.ContainerStatus {
+func newestStatus(ctx context.Context, pod *corev1.Pod, place Place, placed bool, container string) corev1.ContainerStatus {
 	if placed && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		var s spool.Status
-		if ok, err := spool.Read(place.Dir.Status(place.Slot), &s); err == nil && ok && s.Pod != nil && s.Pod.UID == string(pod.UID) {
+		if ok, err := site.ReadJSON(ctx, place.Site, place.Dir.Status(place.Slot), &s); err == nil && ok && s.Pod != nil && s.Pod.UID == string(pod.UID) {
 			if status, ok := statusIn(s.Pod, container); ok {
 				return status
 			}
@@ -138,13 +148,13 @@ func newestStatus(pod *corev1.Pod, place Place, placed bool, container string) c
 }
 
 // runEnded tells whether a run writes to its log no more.
-func runEnded(place Place, pod types.UID, container string, run int) bool {
+func runEnded(ctx context.Context, place Place, pod types.UID, container string, run int) bool {
 	var ended spool.Ended
-	if ok, err := spool.Read(place.Dir.Ended(), &ended); err == nil && ok {
+	if ok, err := site.ReadJSON(ctx, place.Site, place.Dir.Ended(), &ended); err == nil && ok {
 		return true
 	}
 	var s spool.Status
-	ok, err := spool.Read(place.Dir.Status(place.Slot), &s)
+	ok, err := site.ReadJSON(ctx, place.Site, place.Dir.Status(place.Slot), &s)
 	if err != nil {
 		return false // not known to have ended
 	}
@@ -165,11 +175,29 @@ func waitsAfterRun(s corev1.ContainerStatus) bool {
 	return s.State.Waiting != nil && last != nil && runOf(last.ContainerID) == int(s.RestartCount)
 }
 
-// flusher sends on what was written, so that a follower sees it.
+// flusher sends on what was written, so that a follower sees it. An answer that has
+// not begun can still become an error.
 type flusher struct {
 	io.Writer
 	control *http.ResponseController
+	begun   bool
+}
+
+func (f *flusher) begin() error {
+	f.begun = true
+	return f.control.Flush()
+}
+
+// Write implements io.Writer.
+func (f *flusher) Write(p []byte) (int, error) {
+	f.begun = f.begun || len(p) > 0
+	return f.Writer.Write(p)
 }
 
 // Flush is called by the log's reader when there is no more to read.
-func (f *flusher) Flush() error { return f.control.Flush() }
+func (f *flusher) Flush() error {
+	if !f.begun {
+		return nil
+	}
+	return f.control.Flush()
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -88,7 +89,7 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 				dir := spool.Dir(t.TempDir())
 				require.NoError(t, dir.Create(1))
 				require.NoError(t, spool.Write(dir.Status(0), tc.status))
-				pods.place = &Place{Dir: dir}
+				pods.place = &Place{Site: site.Local{}, Dir: dir}
 			}
 			s := &streams{pods: pods}
 			m := http.NewServeMux()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -46,8 +47,8 @@ func (s *streams) target(r *http.Request) (target, error) {
 	}
 	t.place = place
 	var status spool.Status
-	if _, err := spool.Read(place.Dir.Status(place.Slot), &status); err != nil {
-		return target{}, err
+	if _, err := site.ReadJSON(r.Context(), place.Site, place.Dir.Status(place.Slot), &status); err != nil {
+		return target{}, fmt.Errorf("looking for pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	if p := status.Pod; p != nil && p.UID == string(pod.UID) && !p.Done {
 		t.agent, t.observed = status.Agent, p
@@ -83,7 +84,11 @@ func (t target) dial(ctx context.Context) (*sshd.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	address := net.JoinHostPort(t.agent.Address, strconv.Itoa(t.agent.SSHPort))
-	client, err := sshd.Dial(ctx, address, t.place.Credentials)
+	conn, err := t.place.Site.DialContext(ctx, "tcp", address)
+	var client *sshd.Client
+	if err == nil {
+		client, err = sshd.DialOver(ctx, conn, t.place.Credentials)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reaching pod %s/%s on %s: %w", t.pod.Namespace, t.pod.Name, t.agent.Node, err)
 	}
