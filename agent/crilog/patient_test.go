@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -82,11 +83,12 @@ func TestAFollowerWaitsForAWayThatIsCut(t *testing.T) {
 		"with times":     {Timestamps: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
 			o.Passing, o.Ended = isCut, func(context.Context) bool { return true }
-			var out bytes.Buffer
-			require.NoError(t, run.Read(t.Context(), o, &out))
-			same(t, model(lines, o), out.String())
+			synctest.Test(t, func(t *testing.T) { // the waits take no time
+				var out bytes.Buffer
+				require.NoError(t, run.Read(t.Context(), o, &out))
+				same(t, model(lines, o), out.String())
+			})
 		})
 	}
 }

@@ -1,10 +1,9 @@
 package identity
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,9 +17,11 @@ import (
 // provider's own user, with all that the site allows.
 type Map []Rule
 
-// Rule says who the pods of some namespaces and ServiceAccounts are. One that names
-// neither fits all.
+// Rule says who the pods of some namespaces and ServiceAccounts are. All of its
+// conditions must be met; one without conditions fits all pods.
 type Rule struct {
+	// Name is for messages; without it they give the rule's number.
+	Name string `json:"name,omitempty"`
 	// Namespaces are names, or patterns as in "team-*".
 	Namespaces []string `json:"namespaces,omitempty"`
 	// NamespaceSelector selects namespaces by their labels. Whoever may change those may
@@ -34,19 +35,22 @@ type Rule struct {
 
 // Identity is who a pod is on the HPC side, and what it may use. Empty lists leave the
 // choice to the site's settings, and to the workload manager.
+//
+// In a rule User, Account, Accounts, HostPaths and ReadOnlyHostPaths may hold
+// "{namespace}" and "{serviceAccount}", and the paths "{user}" too.
 type Identity struct {
-	// User is a login name. It may hold "{namespace}" and "{serviceAccount}". Empty is
-	// the provider's own user.
+	// User is a login name. Empty is the provider's own user.
 	User string `json:"user,omitempty"`
 	// Account, Partition and QOS are for pods that name none; Accounts, Partitions and
-	// QOSs are those that pods may name. Where only the first is given, it is the only
-	// one.
+	// QOSes are those that pods may name. Where only the one is given, it is the only
+	// one. Where only the several are given, pods that name none get the first, or the
+	// virtual node's own partition if it is among them.
 	Account    string   `json:"account,omitempty"`
 	Accounts   []string `json:"accounts,omitempty"`
 	Partition  string   `json:"partition,omitempty"`
 	Partitions []string `json:"partitions,omitempty"`
 	QOS        string   `json:"qos,omitempty"`
-	QOSs       []string `json:"qoss,omitempty"`
+	QOSes      []string `json:"qoses,omitempty"`
 	Limits     Limits   `json:"limits,omitempty"`
 	// HostPaths, ReadOnlyHostPaths and Claims replace the site's, if they are given. An
 	// empty list allows none.
@@ -59,7 +63,7 @@ type Identity struct {
 type Limits struct {
 	// TimeLimit bounds the job's time limit, and is that of a gang that names none.
 	TimeLimit metav1.Duration `json:"timeLimit,omitempty"`
-	// Pods and GPUs bound what a gang has in all.
+	// Pods and GPUs bound what a gang has in all. A gang has no more nodes than pods.
 	Pods int `json:"pods,omitempty"`
 	GPUs int `json:"gpus,omitempty"`
 }
@@ -68,7 +72,10 @@ type Limits struct {
 type Subject struct {
 	Namespace       string
 	NamespaceLabels map[string]string
-	ServiceAccount  string
+	// ServiceAccount is the pod's; empty is "default", as for Kubernetes.
+	ServiceAccount string
+	// Partition is the virtual node's own; empty for the workload manager's default.
+	Partition string
 }
 
 // NeedsLabels tells whether a rule goes by the labels of namespaces.
@@ -87,20 +94,18 @@ func (m Map) Users() []string {
 	return users
 }
 
-// Match returns the identity of the first rule that fits. The error says that the pod is
-// nobody on the HPC side, and what helps.
+// Match returns the identity of the first rule that fits, with all that it leaves open
+// settled. The error says that the pod is nobody on the HPC side, and what helps.
 func (m Map) Match(s Subject) (Identity, error) {
-	if s.ServiceAccount == "" {
-		s.ServiceAccount = "default"
-	}
+	s.ServiceAccount = cmp.Or(s.ServiceAccount, "default")
 	for i, r := range m {
 		if !r.fits(s) {
 			continue
 		}
-		id := r.Identity
-		id.User = strings.NewReplacer("{namespace}", s.Namespace, "{serviceAccount}", s.ServiceAccount).Replace(id.User)
-		if err := checkUser(id.User); err != nil {
-			return Identity{}, fmt.Errorf("identity[%d] maps namespace %s and ServiceAccount %s to a user that cannot be: %w", i, s.Namespace, s.ServiceAccount, err)
+		id := r.Identity.of(s)
+		if err := checkUser(id.User, r.User); err != nil {
+			return Identity{}, fmt.Errorf("%s maps namespace %s and ServiceAccount %s to a user that cannot be: %w; ask the site's administrator for another rule, or use another namespace or ServiceAccount",
+				r.title(i), s.Namespace, s.ServiceAccount, err)
 		}
 		return id, nil
 	}
@@ -109,6 +114,14 @@ func (m Map) Match(s Subject) (Identity, error) {
 	}
 	return Identity{}, fmt.Errorf("no HPC user is configured for namespace %s with ServiceAccount %s: ask the site's administrator for a rule under identity, or use another namespace or ServiceAccount",
 		s.Namespace, s.ServiceAccount)
+}
+
+// title is what messages call a rule.
+func (r Rule) title(i int) string {
+	if r.Name != "" {
+		return fmt.Sprintf("the identity rule %q", r.Name)
+	}
+	return at(i)
 }
 
 func (r Rule) fits(s Subject) bool {
@@ -128,72 +141,47 @@ func (r Rule) fits(s Subject) bool {
 	return err == nil && selector.Matches(labels.Set(s.NamespaceLabels))
 }
 
-// userName is what login names look like: none of them is a path, an option or a number.
-var userName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*\$?$`)
+// The fields that a rule's texts may hold.
+const (
+	fieldNamespace      = "{namespace}"
+	fieldServiceAccount = "{serviceAccount}"
+	fieldUser           = "{user}"
+)
 
-// longestUser is Linux's bound (useradd(8)).
-const longestUser = 32
-
-func checkUser(name string) error {
-	switch {
-	case name == "":
-		return nil
-	case name == "root":
-		return errors.New("jobs do not run as root")
-	case !userName.MatchString(name) || strings.Contains(name, "..") || len(name) > longestUser:
-		return fmt.Errorf("%q is no login name", name)
-	}
-	return nil
+// of fills a rule's identity in for a subject. Names of namespaces and ServiceAccounts
+// are DNS names: neither holds a slash or "..", so none leaves a directory.
+func (id Identity) of(s Subject) Identity {
+	names := strings.NewReplacer(fieldNamespace, s.Namespace, fieldServiceAccount, s.ServiceAccount)
+	id.User = names.Replace(id.User)
+	id.Account, id.Accounts = allowed(names.Replace(id.Account), replaceAll(names, id.Accounts), "")
+	id.Partition, id.Partitions = allowed(id.Partition, id.Partitions, s.Partition)
+	id.QOS, id.QOSes = allowed(id.QOS, id.QOSes, "")
+	paths := strings.NewReplacer(fieldNamespace, s.Namespace, fieldServiceAccount, s.ServiceAccount, fieldUser, id.User)
+	id.HostPaths, id.ReadOnlyHostPaths = replaceAll(paths, id.HostPaths), replaceAll(paths, id.ReadOnlyHostPaths)
+	return id
 }
 
-// Validate checks the rules. Its errors name fields as identity[1].user.
-func (m Map) Validate() error {
-	var errs []error
-	add := func(i int, field, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("identity[%d].%s: "+format, append([]any{i, field}, args...)...))
+// replaceAll keeps nil apart from an empty list: only that replaces the site's.
+func replaceAll(r *strings.Replacer, texts []string) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = r.Replace(texts[i])
 	}
-	for i, r := range m {
-		plain := strings.NewReplacer("{namespace}", "n", "{serviceAccount}", "s").Replace(r.User)
-		if err := checkUser(plain); err != nil {
-			add(i, "user", "%w", err)
-		}
-		for _, pattern := range r.Namespaces {
-			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-				add(i, "namespaces", "%q is no name or pattern of namespaces", pattern)
-			}
-		}
-		if r.NamespaceSelector != nil {
-			if _, err := metav1.LabelSelectorAsSelector(r.NamespaceSelector); err != nil {
-				add(i, "namespaceSelector", "%w", err)
-			}
-		}
-		for _, list := range []struct {
-			field, chosen, several string
-			allowed                []string
-		}{
-			{"account", r.Account, "accounts", r.Accounts},
-			{"partition", r.Partition, "partitions", r.Partitions},
-			{"qos", r.QOS, "qoss", r.QOSs},
-		} {
-			if list.chosen != "" && len(list.allowed) > 0 && !slices.Contains(list.allowed, list.chosen) {
-				add(i, list.field, "%s is not among its %s", list.chosen, list.several)
-			}
-		}
-		if r.Limits.TimeLimit.Duration < 0 || r.Limits.Pods < 0 || r.Limits.GPUs < 0 {
-			add(i, "limits", "a limit must not be negative")
-		}
-		for field, paths := range map[string][]string{"hostPaths": r.HostPaths, "readOnlyHostPaths": r.ReadOnlyHostPaths} {
-			for _, p := range paths {
-				if !path.IsAbs(p) {
-					add(i, field, "%q is no absolute path", p)
-				}
-			}
-		}
-		for _, c := range r.Claims {
-			if err := c.Validate(); err != nil {
-				add(i, "claims", "%w", err)
-			}
-		}
+	return texts
+}
+
+// allowed settles what pods get that name nothing, and what they may name. What they get
+// is always one of the latter: a pod gains nothing by saying less.
+func allowed(usual string, list []string, preferred string) (string, []string) {
+	switch {
+	case len(list) == 0 && usual == "":
+		return "", nil
+	case len(list) == 0:
+		return usual, []string{usual}
+	case usual == "" && slices.Contains(list, preferred):
+		return preferred, list
+	case usual == "":
+		return list[0], list
 	}
-	return errors.Join(errs...)
+	return usual, list
 }

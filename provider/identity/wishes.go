@@ -11,36 +11,41 @@ import (
 
 // choice is a wish that an identity has a say in.
 type choice struct {
-	what    string
-	wish    func(*translate.Wishes) *string
-	usual   string
-	allowed []string
+	what, several string
+	wish          func(*translate.Wishes) *string
+	usual         string
+	allowed       []string
 }
 
 func (id Identity) choices() []choice {
 	return []choice{
-		{"account", func(w *translate.Wishes) *string { return &w.Account }, id.Account, id.Accounts},
-		{"partition", func(w *translate.Wishes) *string { return &w.Partition }, id.Partition, id.Partitions},
-		{"qos", func(w *translate.Wishes) *string { return &w.QOS }, id.QOS, id.QOSs},
+		{"account", "accounts", func(w *translate.Wishes) *string { return &w.Account }, id.Account, id.Accounts},
+		{"partition", "partitions", func(w *translate.Wishes) *string { return &w.Partition }, id.Partition, id.Partitions},
+		{"qos", "qoses", func(w *translate.Wishes) *string { return &w.QOS }, id.QOS, id.QOSes},
 	}
 }
 
-// Refuse says why a pod's wishes cannot be granted; empty if they can.
+// Refuse says all that cannot be granted of a pod's wishes, and what can be asked for
+// instead; empty if they can be granted. The identity is one that Match returned.
 func (id Identity) Refuse(w translate.Wishes) string {
+	var reasons []string
 	for _, c := range id.choices() {
-		allowed := c.allowed
-		if len(allowed) == 0 && c.usual != "" {
-			allowed = []string{c.usual}
-		}
-		if wish := *c.wish(&w); wish != "" && len(allowed) > 0 && !slices.Contains(allowed, wish) {
-			return fmt.Sprintf("the %s %s is not one of those that the pod's namespace and ServiceAccount may use: %s",
-				c.what, wish, strings.Join(allowed, ", "))
+		if wish := *c.wish(&w); wish != "" && len(c.allowed) > 0 && !slices.Contains(c.allowed, wish) {
+			reasons = append(reasons, fmt.Sprintf("the %s %s is not one of those that the pod's namespace and ServiceAccount may use: %s",
+				c.what, wish, strings.Join(c.allowed, ", ")))
 		}
 	}
 	if most := id.Limits.TimeLimit.Duration; most > 0 && w.TimeLimit > most {
-		return fmt.Sprintf("the time limit %s is above the %s that the pod's namespace and ServiceAccount may ask for", w.TimeLimit, most)
+		reasons = append(reasons, fmt.Sprintf("the time limit %s is above the %s that the pod's namespace and ServiceAccount may ask for", timeLimit(w), most))
 	}
-	return ""
+	return strings.Join(reasons, "; ")
+}
+
+func timeLimit(w translate.Wishes) string {
+	if w.TimeLimit >= translate.NoTimeLimit {
+		return "UNLIMITED"
+	}
+	return w.TimeLimit.String()
 }
 
 // Complete gives a gang's wishes what they leave open.

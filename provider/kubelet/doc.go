@@ -4,5 +4,6 @@
 // own (https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/).
 //
 // Logs are read from the spool, so that they are there after the allocation is
-// gone. The others go through the slot's SSH service.
+// gone. The others go through the slot's SSH service. Spool and agents are reached by
+// way of the pod's site alone (Place.Site): they may be behind a login node.
 package kubelet

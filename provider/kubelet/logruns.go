@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -82,15 +83,25 @@ func statusNamed(name string, lists ...[]corev1.ContainerStatus) (corev1.Contain
 }
 
 // logDir is the directory of a container's logs. The pod's own user owns the
-// allocation's directory: a link out of it, in the log's place, would show others what
-// only he can read.
+// allocation's directory: a link out of it, in the log's place, would show him what
+// this process can read.
 type logDir struct{ site.Dir }
 
 var _ crilog.Dir = logDir{}
 
-// Open implements crilog.Dir.
+// Open implements crilog.Dir. The file ends where it ended at the opening: who has
+// read so far need not ask the site for more.
 func (d logDir) Open(ctx context.Context, name string) (crilog.File, error) {
-	return d.Dir.Open(ctx, name)
+	f, err := d.Dir.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return logFile{io.NewSectionReader(f, 0, f.Size()), f}, nil
+}
+
+type logFile struct {
+	*io.SectionReader
+	io.Closer
 }
 
 // findLogs finds a container's log directory, and the runs that have left a log there.
@@ -102,7 +113,7 @@ func findLogs(ctx context.Context, place Place, pod types.UID, container string)
 	dir := logDir{site.Dir{Files: place.Site, Root: string(place.Dir), Path: inside}}
 	runs, err := crilog.Runs(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir, nil, nil
+		err = nil
 	}
 	return dir, runs, err
 }

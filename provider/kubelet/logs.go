@@ -25,23 +25,16 @@ type logs struct {
 
 // ServeHTTP answers as kubelet does (pkg/kubelet/server: getContainerLogs): 400
 // or 422 for a question that cannot be read or makes no sense, 404 for a pod or
-// container that is not known, 400 for one that has no log.
+// container that is not known, 400 for one that has no log. All else is 500, also a site
+// that cannot be reached: of a 503 kube-apiserver shows the user no text.
 func (l *logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := l.serve(w, r); err != nil {
 		var failure *httpError
 		if !errors.As(err, &failure) {
-			failure = &httpError{statusFor(err), err.Error()}
+			failure = &httpError{http.StatusInternalServerError, err.Error()}
 		}
 		http.Error(w, failure.message, failure.code)
 	}
-}
-
-// statusFor is the status of an answer that an error has prevented.
-func statusFor(err error) int {
-	if errors.Is(err, site.ErrUnreachable) {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
 }
 
 type httpError struct {
@@ -126,7 +119,7 @@ func (l *logs) find(ctx context.Context, pod *corev1.Pod, container string, prev
 	}
 	return &foundLog{
 		run:   crilog.Run{Dir: dir, Number: run},
-		ended: func(ctx context.Context) bool { return runEnded(ctx, place, pod.UID, container, run) },
+		ended: newRunEnd(place, pod.UID, container, run).reached,
 	}, nil
 }
 
@@ -145,34 +138,6 @@ func newestStatus(ctx context.Context, pod *corev1.Pod, place Place, placed bool
 		return status
 	}
 	return corev1.ContainerStatus{Name: container}
-}
-
-// runEnded tells whether a run writes to its log no more.
-func runEnded(ctx context.Context, place Place, pod types.UID, container string, run int) bool {
-	var ended spool.Ended
-	if ok, err := site.ReadJSON(ctx, place.Site, place.Dir.Ended(), &ended); err == nil && ok {
-		return true
-	}
-	var s spool.Status
-	ok, err := site.ReadJSON(ctx, place.Site, place.Dir.Status(place.Slot), &s)
-	if err != nil {
-		return false // not known to have ended
-	}
-	if !ok || s.Pod == nil || s.Pod.UID != string(pod) || s.Pod.Done {
-		return true
-	}
-	status, ok := statusIn(s.Pod, container)
-	if !ok {
-		return false
-	}
-	return int(status.RestartCount) != run || status.State.Terminated != nil || waitsAfterRun(status)
-}
-
-// waitsAfterRun tells of a container that its last run has ended, and the next
-// has not begun.
-func waitsAfterRun(s corev1.ContainerStatus) bool {
-	last := s.LastTerminationState.Terminated
-	return s.State.Waiting != nil && last != nil && runOf(last.ContainerID) == int(s.RestartCount)
 }
 
 // flusher sends on what was written, so that a follower sees it. An answer that has

@@ -182,7 +182,7 @@ func (f failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	failure, ok := errors.AsType[*httpError](err)
 	if !ok {
-		failure = &httpError{statusFor(err), err.Error()}
+		failure = &httpError{http.StatusInternalServerError, err.Error()}
 	}
 	http.Error(w, failure.message, failure.code)
 }

@@ -32,6 +32,10 @@ type Options struct {
 	Nodes int
 	// REST has the node speak to slurmrestd in place of Slurm's tools.
 	REST bool
+	// Login has the node reach the site by way of a login node, as the users that the
+	// configuration maps to; these are the first two of Users. The node's own user can
+	// neither run Slurm's tools nor look into the spool.
+	Login bool
 	// Cgroup has Slurm track jobs and limit their memory with cgroups.
 	Cgroup bool
 	// NoUserNamespaces keeps Slurm's jobs from making user namespaces.
@@ -55,6 +59,7 @@ type Options struct {
 type Environment struct {
 	ControlPlane *ControlPlane
 	Slurm        *slurm.Cluster // nil with the local workload manager
+	Login        *LoginNode     // nil without one
 	Node         *Node
 	Controller   *Controller // nil with a control plane that is shared
 	Name         string
@@ -146,6 +151,9 @@ func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions
 			o.Configure(c)
 		}
 	}
+	if o.Login {
+		return e.useLogin(ctx, o, node)
+	}
 	return nil
 }
 
@@ -230,6 +238,9 @@ func (e *Environment) Stop(ctx context.Context) error {
 	}
 	// The local workload manager's jobs outlive the provider.
 	keep(endPrograms(filepath.Join(e.dir, "shared")))
+	if e.Login != nil {
+		keep(e.Login.Stop())
+	}
 	if e.Slurm != nil {
 		keep(e.Slurm.Stop(ctx))
 	}

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
-	"github.com/gangline/gangline/provider/site/login"
+	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/site/login/logintest"
+	"github.com/gangline/gangline/provider/site/sites"
 	"github.com/gangline/gangline/provider/site/sitetest"
 )
 
@@ -47,23 +49,70 @@ func (l *LoginNode) Stop() error {
 	return l.node.Stop()
 }
 
-// User lets an ordinary user in by a new key, which belongs to owner, and tells how
-// the login node is reached as that user. agents is where the agent goes: a directory
-// that the HPC nodes share.
-func (l *LoginNode) User(ctx context.Context, name string, owner int, agents string) (login.Config, error) {
-	if _, err := sitetest.NewAccount(ctx, name); err != nil {
-		return login.Config{}, err
+// Users are the ordinary users that jobs may be of.
+func Users() []string { return []string{jobUser, "hpcother"} }
+
+// farUser is whom a node runs as that is far from the site: a stranger to it.
+const farUser = "hpcfar"
+
+// useLogin has the node go through a login node.
+func (e *Environment) useLogin(ctx context.Context, o Options, node *NodeOptions) (err error) {
+	if e.Login, err = StartLoginNode(ctx, o.Root, filepath.Join(o.Dir, "login"), o.Progress); err != nil {
+		return err
 	}
-	key := filepath.Join(l.dir, "key."+name)
-	public, err := logintest.NewKey(key)
+	far, err := sitetest.NewAccount(ctx, farUser)
+	if err != nil {
+		return err
+	}
+	node.UID, node.GID, node.Home = far.UID, far.GID, far.Home
+	node.Spool = filepath.Join(node.Shared, "{user}", "spool", o.Name)
+	keys := filepath.Join(e.Login.dir, "key.{user}")
+	for _, name := range Users() {
+		if err := e.Login.Admit(ctx, name, far.UID, strings.ReplaceAll(keys, "{user}", name)); err != nil {
+			return err
+		}
+		if err := UserDir(ctx, node.Shared, name); err != nil {
+			return err
+		}
+	}
+	configure := node.Configure
+	node.Configure = func(c *provider.Config) {
+		c.Agent = ""
+		c.Access.Mode, c.Access.Asker = sites.SSH, jobUser
+		c.Access.SSH = sites.SSHConfig{
+			Address: e.Login.Wire.Address, KnownHosts: e.Login.node.KnownHosts(), KeyFile: keys,
+			AgentDir: filepath.Join(node.Shared, "{user}", "agents"),
+			Agents:   map[string]string{runtime.GOARCH: filepath.Join(o.Root, "bin", "gangline-agent")},
+		}
+		configure(c)
+	}
+	return nil
+}
+
+// UserDir makes a user's own directory on the shared filesystem.
+func UserDir(ctx context.Context, shared, name string) error {
+	account, err := sitetest.NewAccount(ctx, name)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(shared, name)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chown(dir, account.UID, account.GID)); err != nil {
+		return fmt.Errorf("making the directory of %s: %w", name, err)
+	}
+	return nil
+}
+
+// Admit lets an ordinary user in by a new key in a file, which belongs to owner.
+func (l *LoginNode) Admit(ctx context.Context, name string, owner int, file string) error {
+	if _, err := sitetest.NewAccount(ctx, name); err != nil {
+		return err
+	}
+	public, err := logintest.NewKey(file)
 	if err == nil {
-		err = errors.Join(os.Chown(key, owner, -1), l.node.Authorize(name, logintest.Line(public)))
+		err = errors.Join(os.Chown(file, owner, -1), l.node.Authorize(name, logintest.Line(public)))
 	}
 	if err != nil {
-		return login.Config{}, fmt.Errorf("letting %s into the login node: %w", name, err)
+		return fmt.Errorf("letting %s into the login node: %w", name, err)
 	}
-	return login.Config{
-		Address: l.Wire.Address, User: name, KnownHosts: l.node.KnownHosts(), KeyFile: key, AgentDir: agents,
-		Agents: map[string]string{runtime.GOARCH: filepath.Join(l.root, "bin", "gangline-agent")},
-	}, nil
+	return nil
 }

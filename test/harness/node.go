@@ -26,6 +26,8 @@ type NodeOptions struct {
 	Name      string
 	// Shared is the filesystem that all HPC nodes see.
 	Shared string
+	// Spool is the node's spool, which may hold {user}; a directory of Shared if empty.
+	Spool string
 	// UID and GID are the ordinary user that the node and its jobs run as.
 	UID, GID int
 	Home     string
@@ -95,7 +97,7 @@ func (n *Node) writeConfig(agent string) error {
 	credentials := filepath.Join(o.Dir, "credentials")
 	c := provider.Config{
 		NodeName: o.Name,
-		Spool:    filepath.Join(o.Shared, "spool", o.Name),
+		Spool:    cmp.Or(o.Spool, filepath.Join(o.Shared, "spool", o.Name)),
 		Agent:    agent,
 		Kubelet: provider.KubeletConfig{
 			Address: cmp.Or(o.Address, "127.0.0.1"), Port: port,
@@ -176,5 +178,11 @@ func (n *Node) waitReady(ctx context.Context) error {
 // Dir is where the node's own files are, its credentials among them.
 func (n *Node) Dir() string { return n.options.Dir }
 
-// Spool is the node's spool.
-func (n *Node) Spool() string { return filepath.Join(n.options.Shared, "spool", n.options.Name) }
+// Spool is the node's spool, that of the first of Users where each has his own.
+func (n *Node) Spool() string { return n.SpoolOf(jobUser) }
+
+// SpoolOf is the node's spool of a user.
+func (n *Node) SpoolOf(user string) string {
+	spool := cmp.Or(n.options.Spool, filepath.Join(n.options.Shared, "spool", n.options.Name))
+	return strings.ReplaceAll(spool, "{user}", user)
+}
