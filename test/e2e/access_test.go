@@ -121,12 +121,12 @@ func twoUsers(w *world) {
 func nobodyThere(w *world) {
 	w.account("other")
 	pod := w.podOf("other", "elsewhere", "true")
-	pod.Annotations = map[string]string{wellknown.AnnotationPartition: "debug"}
+	pod.Annotations = map[string]string{wellknown.AnnotationPartition: "high"}
 	long := w.podOf("other", "long", "true")
 	long.Annotations = map[string]string{wellknown.AnnotationTimeLimit: "2h"}
 	w.create(pod, long)
 	for name, message := range map[string]string{
-		"elsewhere": "the partition debug is not one of those",
+		"elsewhere": "the partition high is not one of those",
 		"long":      "the time limit 2h0m0s is above the 1h0m0s",
 	} {
 		refused := w.waitPhase(name, corev1.PodFailed)
