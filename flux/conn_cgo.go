@@ -33,8 +33,9 @@ type loop struct {
 	exited chan struct{}
 
 	// run's own.
-	calls map[uint64]*call
-	tags  uint64
+	calls  map[uint64]*call
+	tags   uint64
+	broken error // what a request met that could not be sent
 }
 
 // call is a request that waits for answers. It is run's own.
@@ -174,6 +175,9 @@ func (l *loop) serve(shim *C.struct_shim) error {
 		for _, f := range queue {
 			f()
 		}
+		if l.broken != nil {
+			return l.broken
+		}
 		var results *C.struct_shim_result
 		errno := C.shim_step(shim, &results)
 		l.pass(results)
@@ -234,12 +238,24 @@ func (l *loop) start(r request, deliver func(reply)) uint64 {
 	defer C.free(unsafe.Pointer(payload))
 	var errno C.int
 	c := l.call(r, payload, &errno)
-	if c == nil {
+	switch {
+	case c == nil && isLoss(syscall.Errno(errno)):
+		// The library looks at the socket only while it waits for answers: that the
+		// broker has gone is seen by the next request.
+		l.broken = fmt.Errorf("%w: %w", ErrLost, syscall.Errno(errno))
+		deliver(reply{err: l.broken})
+		return 0
+	case c == nil:
 		deliver(reply{err: &Error{Call: r.name(), Errno: syscall.Errno(errno)}})
 		return 0
 	}
 	l.calls[l.tags] = &call{request: r, deliver: deliver, c: c}
 	return l.tags
+}
+
+// isLoss tells whether a request could not be sent for want of a connection.
+func isLoss(errno syscall.Errno) bool {
+	return errno == syscall.EPIPE || errno == syscall.ECONNRESET || errno == syscall.ENOTCONN
 }
 
 func (l *loop) call(r request, payload *C.char, errno *C.int) *C.struct_shim_call {

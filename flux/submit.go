@@ -9,8 +9,8 @@ import (
 
 // The range of urgencies. RFC 30.
 const (
-	UrgencyHold    = 0 // the job waits until its urgency is raised
-	UrgencyDefault = 16
+	UrgencyHold     = 0 // the job waits until its urgency is raised
+	UrgencyDefault  = 16
 	UrgencyExpedite = 31
 )
 

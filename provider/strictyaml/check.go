@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 type checker struct {
 	problems []error
 	nodes    int
+	tooLarge bool
 }
 
 // deepest and most bound what aliases can unfold to.
@@ -33,9 +35,9 @@ func (c *checker) report(line int, format string, args ...any) {
 func (c *checker) value(n *yaml.Node, t reflect.Type, path string, depth int) any {
 	c.nodes++
 	if depth > deepest || c.nodes > most {
-		if c.nodes <= most || c.nodes == most+1 {
-			c.report(n.Line, "it is nested too deeply, or too large")
-			c.nodes = most + 1
+		if !c.tooLarge {
+			c.tooLarge = true
+			c.report(n.Line, "%s is nested too deeply, or too large", orFile(path))
 		}
 		return nil
 	}
@@ -44,10 +46,10 @@ func (c *checker) value(n *yaml.Node, t reflect.Type, path string, depth int) an
 	if isNull(n) {
 		return nil
 	}
-	for t.Kind() == reflect.Pointer && !decodesItself(t) {
+	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if decodesItself(reflect.PointerTo(t)) {
+	if decodesItself(t) {
 		return c.leaf(n, t, line, path, depth)
 	}
 	switch t.Kind() {
@@ -58,6 +60,9 @@ func (c *checker) value(n *yaml.Node, t reflect.Type, path string, depth int) an
 	case reflect.Map:
 		return c.mapping(n, line, path, depth, "a mapping", func(string) (reflect.Type, string) { return t.Elem(), "" })
 	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			break // text, in base64
+		}
 		return c.list(n, t.Elem(), line, path, depth)
 	}
 	return c.leaf(n, t, line, path, depth)
@@ -65,6 +70,7 @@ func (c *checker) value(n *yaml.Node, t reflect.Type, path string, depth int) an
 
 // decodesItself tells whether a type has its own way with JSON.
 func decodesItself(t reflect.Type) bool {
+	t = reflect.PointerTo(t)
 	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
@@ -100,7 +106,7 @@ func (c *checker) leaf(n *yaml.Node, t reflect.Type, line int, path string, dept
 // misfit says that a value is of another type, or what its own type says about it.
 func misfit(path string, n *yaml.Node, t reflect.Type, err error) string {
 	want, ok := kinds()[t.Kind()]
-	if !ok || decodesItself(reflect.PointerTo(t)) {
+	if !ok || decodesItself(t) {
 		return fmt.Sprintf("%s: %s", path, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	has := described(n)
@@ -145,7 +151,12 @@ func (c *checker) list(n *yaml.Node, elem reflect.Type, line int, path string, d
 	}
 	items := make([]any, len(n.Content))
 	for i, item := range n.Content {
-		items[i] = c.value(item, elem, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if isNull(resolved(item)) {
+			c.report(item.Line, "%s is empty", at)
+			continue
+		}
+		items[i] = c.value(item, elem, at, depth+1)
 	}
 	return items
 }
@@ -185,6 +196,8 @@ func (c *checker) mapping(n *yaml.Node, line int, path string, depth int, want s
 			c.report(at, "unknown field %q", name)
 		}
 	}
+	// Not every type that decodes itself takes a null.
+	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
 	return all
 }
 

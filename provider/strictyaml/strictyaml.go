@@ -16,7 +16,7 @@ import (
 // error. Errors are: unknown fields (also those that differ in capitals only), fields
 // that are there twice, values of another type, an empty file, a further document, and
 // merges ("<<"). Anchors and aliases are understood. A null is as if the field was not
-// there.
+// there; as an item of a list it is an error.
 //
 // The errors are joined, in the file's order. The document is there for lines even so,
 // once the file is YAML.
