@@ -8,5 +8,5 @@ import (
 )
 
 func dial(context.Context, string, string) (conn, error) {
-	return nil, fmt.Errorf("%w to this program: it was built without cgo; use one that was built with it, for Linux", ErrUnavailable)
+	return nil, fmt.Errorf("%w for this program: it was built without cgo; use one that was built with it, for Linux", ErrUnavailable)
 }

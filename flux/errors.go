@@ -7,7 +7,7 @@ import (
 
 var (
 	// ErrUnavailable says that libflux-core cannot be used on this machine, or by this program.
-	ErrUnavailable = errors.New("Flux is not available")
+	ErrUnavailable = errors.New("there is no Flux")
 	// ErrLost says that the connection to the broker has broken. Whether requests that
 	// were not answered have been carried out is not known.
 	ErrLost = errors.New("the connection to the Flux broker is lost")

@@ -45,7 +45,8 @@ func Open(ctx context.Context, uri string, o Options) (*Handle, error) {
 // Close ends all calls with ErrClosed, and disconnects.
 func (h *Handle) Close() { h.conn.close() }
 
-// Lost is closed when the handle is of no more use: the broker has gone, or Close was called.
+// Lost is closed when the handle is of no more use: the broker has gone, or Close was
+// called. Where no call waits, that the broker has gone is noticed by the next call.
 func (h *Handle) Lost() <-chan struct{} { return h.conn.lost() }
 
 // Err is why the handle is of no more use, nil while it is.
