@@ -74,6 +74,14 @@ func (c Config) validateAccess() error {
 	if len(c.Identity) == 0 {
 		errs = append(errs, fmt.Errorf("access: the mode %s acts as users that identity names, and it names none", c.Access.Mode))
 	}
+	for i, rule := range c.Identity {
+		if rule.User == "" {
+			errs = append(errs, fmt.Errorf("identity[%d].user is missing: the mode %s acts as users that rules name", i, c.Access.Mode))
+		}
+	}
+	if rest := c.Slurm.REST; rest != nil && !strings.Contains(rest.TokenFile, userMark) {
+		errs = append(errs, errors.New("slurm.rest.tokenFile must have {user} in it where gangs are of several users: each has a token of his own"))
+	}
 	if !strings.Contains(c.Spool, userMark) {
 		errs = append(errs, errors.New("spool must have {user} in it where gangs are of several users, as in /scratch/{user}/gangline"))
 	}

@@ -63,7 +63,7 @@ func (r *Reconciler) identify(ctx context.Context, s *state) error {
 
 // subject is what the map of identities goes by.
 func (r *Reconciler) subject(ctx context.Context, pod *corev1.Pod) (identity.Subject, error) {
-	subject := identity.Subject{Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName}
+	subject := identity.Subject{Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName, Partition: r.config.Partition}
 	if !r.identities.NeedsLabels() {
 		return subject, nil
 	}

@@ -178,6 +178,10 @@ func (p *people) get(a *acquaintance) {
 	}
 }
 
+// firstUID is the least uid of ordinary users (UID_MIN in login.defs(5)): below are root
+// and the accounts of the system's services.
+const firstUID = 1000
+
 func (p *people) meet(ctx context.Context, u *hpcUser) error {
 	s, err := p.sites.For(ctx, u.name)
 	if err != nil {
@@ -187,8 +191,8 @@ func (p *people) meet(ctx context.Context, u *hpcUser) error {
 	if err != nil {
 		return err
 	}
-	if me.UID == 0 && p.only == "" {
-		return fmt.Errorf("user %s is root there, and gangs run as ordinary users", u.name)
+	if me.UID < firstUID && p.only == "" {
+		return fmt.Errorf("user %s has the uid %d there, and gangs run as ordinary users, from %d on", u.name, me.UID, firstUID)
 	}
 	if me.Name != u.name && p.only == "" {
 		return fmt.Errorf("the HPC side calls this user %s: map to that name", me.Name)
