@@ -61,7 +61,7 @@ unit: ## Unit tests, and those of single parts against the real tools
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane and a real Slurm
-	go test $(GO_TEST_FLAGS) -count=1 -parallel 3 -timeout 25m ./test/e2e/...
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/e2e/...
 
 .PHONY: chaos
 chaos: install-tests devcluster build ## Let saboteurs loose for a while (GANGLINE_CHAOS_DURATION, GANGLINE_CHAOS_SEED)

@@ -40,6 +40,8 @@ type allocation struct {
 	// lastTry is when the last submission ended without a job id.
 	lastTry time.Time
 	tries   int
+	// unreleased tells that gang.json does not surely say so when gang.Release is set.
+	unreleased bool
 	// cut tells that the way to the site was cut during the last submission.
 	cut bool
 	// submitError is the last submission's error in the workload manager's

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -24,11 +26,19 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 	if !a.gang.Release {
 		a.gang.Release, a.releasedAt = true, s.now
 		if err := a.writeGang(ctx); err != nil {
-			a.gang.Release = false
+			// After a cut it may be written, and the agents go.
+			a.gang.Release = errors.Is(err, site.ErrUnreachable)
+			a.unreleased = a.gang.Release
 			return err
 		}
 		faults.At(faults.Releasing)
 		log.Info("releasing the allocation", "allocation", a.name())
+	}
+	if a.unreleased {
+		if err := a.writeGang(ctx); err != nil {
+			return err
+		}
+		a.unreleased = false
 	}
 	if a.job == nil {
 		return r.giveBackUnsubmitted(ctx, s)
@@ -116,6 +126,9 @@ func backOff(tries int, longest time.Duration) time.Duration {
 // giveBackUnsubmitted ends an allocation whose submission was never answered.
 func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
 	a := s.alloc
+	if settled, err := r.settled(ctx, s); !settled {
+		return err
+	}
 	if !a.untouched {
 		if !s.listed.After(a.lastTry) {
 			s.within(r.config.JobInterval.Duration)
@@ -132,11 +145,12 @@ func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
 // markEnded writes the allocation's last word. A job of it that shows up after
 // all finds that it is not wanted.
 func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
-	if !a.gang.Release {
-		a.gang.Release = true
+	if !a.gang.Release || a.unreleased {
+		a.gang.Release, a.unreleased = true, true
 		if err := a.writeGang(ctx); err != nil {
 			return err
 		}
+		a.unreleased = false
 	}
 	if err := a.write(ctx, a.dir.Ended(), e); err != nil {
 		return err

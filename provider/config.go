@@ -164,7 +164,8 @@ type SlurmRESTConfig struct {
 	// URL is unix:/PATH, http://HOST:PORT or https://HOST:PORT.
 	URL string `json:"url"`
 	// TokenFile holds the JSON Web Token of the user that the jobs run as. It is read
-	// for each request, so it can be renewed at any time.
+	// for each request, so it can be renewed at any time. Where gangs are of several
+	// users it has "{user}" in place of the name: each has a token of his own.
 	TokenFile string `json:"tokenFile"`
 	// User is whom the token is for. Default: the user that it names.
 	User string `json:"user,omitempty"`

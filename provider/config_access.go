@@ -47,7 +47,8 @@ func (c Config) Sites() sites.Config {
 
 // Asker is the user who asks about all jobs and nodes, empty for this process's.
 func (c Config) Asker() string {
-	if c.Access.Mode != sites.SSH {
+	far := c.Access.Mode == sites.SSH || c.Slurm.REST != nil && c.others()
+	if !far {
 		return c.Access.Asker
 	}
 	if users := c.Identity.Users(); c.Access.Asker == "" && len(users) == 1 {
@@ -85,7 +86,7 @@ func (c Config) validateAccess() error {
 	if !strings.Contains(c.Spool, userMark) {
 		errs = append(errs, errors.New("spool must have {user} in it where gangs are of several users, as in /scratch/{user}/gangline"))
 	}
-	if c.Access.Mode == sites.SSH && c.Asker() == "" {
+	if (c.Access.Mode == sites.SSH || c.Slurm.REST != nil) && c.Asker() == "" {
 		errs = append(errs, errors.New("access.asker is missing: the user as whom the workload manager is asked about all jobs and nodes"))
 	}
 	if c.WorkloadManager == "local" {

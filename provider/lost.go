@@ -23,13 +23,15 @@ type lostPlace struct {
 }
 
 // lostPlaceOf finds where a pod ran that has no place. Its annotations tell.
-func (r *Reconciler) lostPlaceOf(pod *corev1.Pod) *lostPlace {
+func (r *Reconciler) lostPlaceOf(p *podState) *lostPlace {
+	pod := p.pod
 	name := pod.Annotations[wellknown.AnnotationAllocation]
-	if name == "" || terminal(pod) || !r.registry.names.Own(name) || !everRan(pod) {
+	if name == "" || terminal(pod) || !r.registry.names.Own(name) || !everRan(pod) || r.registry.has(name) {
 		return nil
 	}
 	l := &lostPlace{allocation: name}
 	l.jobs, l.listed = r.jobs.named(name)
+	l.jobs = r.people.ofUser(l.jobs, p.identity.User) // the annotation is the pod's author's
 	return l
 }
 

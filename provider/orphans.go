@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,15 +50,15 @@ func (o Orphan) String() string {
 // active is not named beside it: it goes when the job has gone.
 func findOrphans(names translate.Names, active []wlm.Job, dirs []spoolDir, known func(allocation string) bool) []Orphan {
 	var found []Orphan
-	busy := map[string]bool{}
+	busy := map[spoolDir]bool{}
 	for _, j := range active {
-		busy[j.Name] = true
+		busy[spoolDir{j.User, j.Name}] = true
 		if names.Own(j.Name) && !known(j.Name) {
 			found = append(found, Orphan{Kind: KindJob, Name: j.Name, Job: j.ID, User: j.User, State: j.State})
 		}
 	}
 	for _, d := range dirs {
-		if names.Own(d.name) && !known(d.name) && !busy[d.name] {
+		if names.Own(d.name) && !known(d.name) && !busy[d] {
 			found = append(found, Orphan{Kind: KindDirectory, Name: d.name, User: d.user})
 		}
 	}
@@ -183,7 +182,11 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 	var dirs []spoolDir
 	users := map[string]*hpcUser{}
 	for _, u := range r.people.met() {
-		names, err := allocationsOf(ctx, u)
+		names, err := func() ([]string, error) {
+			ctx, cancel := context.WithTimeout(ctx, staleListing)
+			defer cancel()
+			return allocationsOf(ctx, u)
+		}()
 		if err != nil {
 			log.Error(err, "could not look for orphans; trying again", "user", u.name)
 			continue
@@ -193,10 +196,14 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 			dirs = append(dirs, spoolDir{u.name, name})
 		}
 	}
-	active = slices.DeleteFunc(active, func(j wlm.Job) bool {
-		_, met := r.people.whose(j)
-		return !met
-	})
+	var theirs []wlm.Job
+	for _, j := range active {
+		if u, met := r.people.whose(j); met {
+			j.User = u.name
+			theirs = append(theirs, j)
+		}
+	}
+	active = theirs
 	for _, f := range o.due(findOrphans(r.registry.names, active, dirs, r.registry.has), now) {
 		o.tell(ctx, f)
 		if o.config.Action == OrphansClean && r.clean(ctx, users[f.User], f) {

@@ -25,7 +25,7 @@ func TestWhatIsAnOrphan(t *testing.T) {
 	}
 	known, lost := name(names, "known"), name(names, "lost")
 	foreign := name(translate.Names{Cluster: "c", Node: "m"}, "x")
-	job := func(id, name string) wlm.Job { return wlm.Job{ID: id, Name: name, State: "RUNNING"} }
+	job := func(id, name string) wlm.Job { return wlm.Job{ID: id, Name: name, User: "u", State: "RUNNING"} }
 	for sentence, tc := range map[string]struct {
 		jobs []wlm.Job
 		dirs []string
@@ -61,7 +61,7 @@ func orphanScene(t *testing.T, action string) (*Reconciler, *cancelling, *orphan
 	m := &cancelling{}
 	name := translate.AllocationName(names, translate.Gang{Key: "k", OwnerName: "pi"}, 1, "x")
 	r := &Reconciler{manager: m, registry: newRegistry(names), people: &people{only: u.name, all: map[string]*acquaintance{u.name: {user: u}}}, jobs: &jobTable{
-		byName: map[string][]wlm.Job{name: {{ID: "7", Name: name, Phase: wlm.PhaseRunning, State: "RUNNING"}}}, at: testNow,
+		byName: map[string][]wlm.Job{name: {{ID: "7", Name: name, User: "u", Phase: wlm.PhaseRunning, State: "RUNNING"}}}, at: testNow,
 	}}
 	config := Config{NodeName: "n", Orphans: OrphansConfig{Action: action, Grace: metav1.Duration{Duration: 10 * time.Minute}}}
 	o, err := newOrphanTable(config, record.NewFakeRecorder(10), prometheus.NewRegistry())
@@ -121,10 +121,10 @@ func TestAPodWhoseAllocationTheSpoolHasForgottenNeverRunsAgain(t *testing.T) {
 	p := c.worker(0)
 	c.worker(1)
 	p.pod.Annotations = map[string]string{wellknown.AnnotationAllocation: translate.AllocationName(names, c.s.gang, 1, "x")}
-	r := &Reconciler{registry: &registry{names: names}, jobs: &jobTable{}}
-	assert.Nil(t, r.lostPlaceOf(p.pod), "nothing of it ever ran: it can be submitted again")
+	r := &Reconciler{registry: newRegistry(names), people: &people{only: "u"}, jobs: &jobTable{}}
+	assert.Nil(t, r.lostPlaceOf(p), "nothing of it ever ran: it can be submitted again")
 	p.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "gangline://x"}}
-	p.lost = r.lostPlaceOf(p.pod)
+	p.lost = r.lostPlaceOf(p)
 	require.NotNil(t, p.lost)
 	p.lost.jobs = []wlm.Job{{ID: "7", Phase: wlm.PhaseRunning}}
 

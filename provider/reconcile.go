@@ -66,6 +66,10 @@ type Reconciler struct {
 
 var _ reconcile.TypedReconciler[Request] = (*Reconciler)(nil)
 
+// longestLook bounds one look at a gang: more than a submission takes, with the agent's
+// way to a login node.
+const longestLook = 5 * time.Minute
+
 // Reconcile brings one gang nearer to what is wanted of it.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
 	if err := r.recover(ctx); err != nil {
@@ -74,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	if req.Gang == "" {
 		return reconcile.Result{}, r.assign(ctx, req.Pod)
 	}
+	// A user's filesystem that hangs must not hold a worker for ever.
+	ctx, cancel := context.WithTimeout(ctx, longestLook)
+	defer cancel()
 	log := logr.FromContextOrDiscard(ctx).WithValues("gang", req.Gang)
 	ctx = logr.NewContext(ctx, log)
 	s, err := r.gather(ctx, req.Gang)

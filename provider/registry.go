@@ -98,12 +98,24 @@ func (r *registry) add(a *allocation) {
 		return // it was read before
 	}
 	list := append(r.byGang[a.gang.Key], a)
-	slices.SortFunc(list, func(x, y *allocation) int { return cmp.Compare(x.gang.Generation, y.gang.Generation) })
+	slices.SortFunc(list, func(x, y *allocation) int {
+		// Of two that were made for one, the second after a cut, the one with a job counts.
+		return cmp.Or(cmp.Compare(x.gang.Generation, y.gang.Generation), cmp.Compare(hasJob(x), hasJob(y)))
+	})
 	r.byGang[a.gang.Key] = list
 	r.byName[a.name()] = a
 	for pod := range a.pods {
-		r.byPod[pod] = a
+		if had := r.byPod[pod]; had == nil || had.gang.User == a.gang.User { // or one user's files would take another's pod
+			r.byPod[pod] = a
+		}
 	}
+}
+
+func hasJob(a *allocation) int {
+	if a.job == nil {
+		return 0
+	}
+	return 1
 }
 
 // latest is the gang's newest allocation, live or ended; nil if it had none.

@@ -159,6 +159,7 @@ func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed
 		r.cancelLate(ctx)
 		for _, a := range r.registry.live() {
 			jobs, _ := r.jobs.named(a.name())
+			jobs = r.people.ofUser(jobs, a.gang.User)
 			if names[a.name()] || len(jobs) == 0 {
 				r.look(a.gang.Key)
 			}

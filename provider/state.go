@@ -232,7 +232,7 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 // the cache may be behind, and only the API server knows.
 func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
 	if p.before = r.registry.place(p.uid()); p.before == nil {
-		p.lost = r.lostPlaceOf(p.pod)
+		p.lost = r.lostPlaceOf(p)
 	}
 	if p.before == nil || p.before.ended == nil || terminal(p.pod) {
 		return nil

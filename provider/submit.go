@@ -40,6 +40,9 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 			return r.adopt(ctx, s)
 		}
 	}
+	if settled, err := r.settled(ctx, s); !settled {
+		return err
+	}
 	if len(s.missing) > 0 || !reflect.DeepEqual(s.gang.Tasks(), a.gang.Tasks) || len(s.gang.TaskGroups()) != a.gang.Groups {
 		// The pods that were there when the directory was made are gone, or
 		// the owner is another by now, and no job was ever submitted.
@@ -97,9 +100,6 @@ func (r *Reconciler) recordJob(ctx context.Context, s *state, job spool.Job) err
 
 func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
-	if settled, err := r.settled(ctx, s); !settled {
-		return err
-	}
 	agent, err := r.people.sites.Agent(ctx, a.gang.User, r.config.Agent)
 	if err != nil {
 		return fmt.Errorf("bringing the agent to the HPC side: %w", err)

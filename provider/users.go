@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -225,15 +226,28 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
 	}
 	load := func(ctx context.Context, u *hpcUser) error {
 		mine := func(types.UID, string) bool { return true }
+		var pods []*corev1.Pod
 		if o.OnlyUser == "" {
-			namespaces, err := r.podNamespaces(ctx)
-			if err != nil {
+			var err error
+			if pods, err = listPods(ctx, r.live, client.MatchingFields{"spec.nodeName": r.config.NodeName}); err != nil {
 				return err
+			}
+			namespaces := make(map[types.UID]string, len(pods))
+			for _, p := range pods {
+				namespaces[p.UID] = p.Namespace
 			}
 			mine = func(pod types.UID, namespace string) bool { return namespaces[pod] == namespace }
 		}
 		if err := r.registry.load(ctx, u, seal, mine, time.Now()); err != nil {
 			return err
+		}
+		// What was found out about the gangs of pods before did not know of their places.
+		for _, pod := range pods {
+			key, placed := r.registry.gangOf(pod.UID)
+			if m, known := r.owners.known(pod.UID); known && placed && m.key != key {
+				r.owners.forget(pod.UID)
+				r.wake.add(Request{Pod: client.ObjectKeyFromObject(pod)})
+			}
 		}
 		// Before any gang is looked at: what is not read yet would look like silence.
 		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])
@@ -250,17 +264,4 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
 		_, _ = r.people.user(name) // it is being read from now on
 	}
 	return nil
-}
-
-// podNamespaces are the namespaces of the node's pods, as the API server has them.
-func (r *Reconciler) podNamespaces(ctx context.Context) (map[types.UID]string, error) {
-	pods, err := listPods(ctx, r.live, client.MatchingFields{"spec.nodeName": r.config.NodeName})
-	if err != nil {
-		return nil, err
-	}
-	namespaces := make(map[types.UID]string, len(pods))
-	for _, p := range pods {
-		namespaces[p.UID] = p.Namespace
-	}
-	return namespaces, nil
 }

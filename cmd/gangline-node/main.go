@@ -158,6 +158,7 @@ func workloadManager(ctx context.Context, c provider.Config, users *sites.Sites,
 			r := *c.Slurm.REST
 			m, err := slurmrest.New(slurmrest.Config{
 				URL: r.URL, TokenFile: r.TokenFile, User: r.User, CAFile: r.CAFile, APIVersion: r.APIVersion,
+				Asker: c.Asker(), Users: uids.List,
 				Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: log,
 			})
 			return m, "Slurm", err

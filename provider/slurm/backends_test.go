@@ -14,19 +14,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gangline/gangline/provider/site"
-	"github.com/gangline/gangline/provider/slurm/cli"
+	"github.com/gangline/gangline/provider/site/sites"
 	"github.com/gangline/gangline/provider/slurm/rest"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
 )
 
-func overCLI(t *testing.T, dev *devslurm.Cluster, lock *os.File) *cluster {
-	manager, err := cli.New(t.Context(), cli.Config{Conf: dev.SlurmConf(), Asker: site.Local{Lock: lock}})
-	require.NoError(t, err)
-	return &cluster{
-		dev: dev, Manager: manager, spool: dev.SharedDir(), user: "root", down: "Unable to contact slurm controller",
-	}
+func overCLI(t *testing.T, tm team) *cluster {
+	config := tm.access[sites.Setuid]
+	config.Lock += "-of-cli" // a gateway waits for another with its lock
+	m, end := tm.overCLI(t, config)
+	t.Cleanup(func() { assert.NoError(t, end()) })
+	c := tm.of(0, "cli", m)
+	c.down = "Unable to contact slurm controller"
+	return c
 }
 
 func overREST(t *testing.T, dev *devslurm.Cluster, url string, change ...func(*rest.Config)) *cluster {
@@ -42,7 +43,7 @@ func overREST(t *testing.T, dev *devslurm.Cluster, url string, change ...func(*r
 	require.NoError(t, err)
 	const vague = "Requested node configuration is not available"
 	return &cluster{
-		dev: dev, Manager: manager, spool: dev.SharedDir(), user: dev.User(), uid: dev.UID(), gid: dev.GID(),
+		dev: dev, Manager: manager, kind: "rest", spool: dev.SharedDir(), user: dev.User(), uid: dev.UID(), gid: dev.GID(),
 		down: "slurmctld is down, or does not accept the token|Unable to contact slurm controller",
 		vague: map[string]string{
 			"CPU count per node can not be satisfied": vague, "CPU count per node": vague,

@@ -3,7 +3,7 @@ package slurm_test
 import (
 	"context"
 	"fmt"
-	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/provider/site/sites"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
@@ -81,17 +82,20 @@ func (c *cluster) testNoController(t *testing.T) {
 }
 
 // testLockOutlives is about a provider that dies while sbatch waits: its successor gets
-// the lock when sbatch has given up, not before. It takes the lock's file away from the
-// manager.
-func (c *cluster) testLockOutlives(t *testing.T, lock *os.File, lockPath string) {
+// the lock when sbatch has given up, not before.
+func testLockOutlives(t *testing.T, tm team) {
+	config := tm.access[sites.Setuid]
+	config.Lock += "-of-one-that-dies"
+	m, end := tm.overCLI(t, config)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := c.Submit(ctx, c.request(t, "orphan", tasks(1, 1, 0, 0)))
+	_, err := m.Submit(ctx, tm.of(0, "dies", m).request(t, "orphan", tasks(1, 1, 0, 0)))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, lock.Close())
-	_, err = spool.Lock(ctx, lockPath, nil)
+	require.NoError(t, end())
+	path := strings.ReplaceAll(config.Lock, "{user}", tm.users[0].Name)
+	_, err = spool.Lock(ctx, path, nil)
 	assert.ErrorContains(t, err, "still runs")
-	next, err := spool.Lock(t.Context(), lockPath, nil)
+	next, err := spool.Lock(t.Context(), path, nil)
 	require.NoError(t, err)
 	require.NoError(t, next.Close())
 }

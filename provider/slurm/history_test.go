@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gangline/gangline/provider/slurm/cli"
+	"github.com/gangline/gangline/provider/site/sites"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
 )
@@ -22,9 +22,10 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 	t.Parallel()
 	dev := devslurm.ForTest(t, devslurm.Config{Nodes: 2, Accounting: true, MinJobAge: 2})
 	require.NoError(t, os.WriteFile(filepath.Join(dev.SharedDir(), "agent"), []byte(agent), 0o755))
-	manager, err := cli.New(t.Context(), cli.Config{Conf: dev.SlurmConf()})
-	require.NoError(t, err)
-	c := &cluster{dev: dev, Manager: manager, spool: dev.SharedDir(), user: "root"}
+	tm := newTeam(t, dev)
+	manager, end := tm.overCLI(t, tm.access[sites.Setuid], append(tm.uids(), nobody)...)
+	t.Cleanup(func() { assert.NoError(t, end()) })
+	c := tm.of(0, "cli", manager)
 
 	tests := []struct {
 		name    string
@@ -34,7 +35,7 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 	}{
 		{"completed", func(_ context.Context, dir, _ string) error { return touch(dir, "end") }, wlm.OutcomeCompleted, ""},
 		{"failed", nil, wlm.OutcomeFailed, "exit code 3"},
-		{"cancelled", func(ctx context.Context, _, id string) error { return manager.Cancel(ctx, "", id) }, wlm.OutcomeCancelled, "by root"},
+		{"cancelled", func(ctx context.Context, _, id string) error { return manager.Cancel(ctx, "", id) }, wlm.OutcomeCancelled, "by " + c.user},
 		{"out-of-time", func(ctx context.Context, _, id string) error {
 			_, err := dev.Output(ctx, devslurm.Head, "scontrol", "update", "jobid="+id, "endtime=now")
 			return err
@@ -44,7 +45,7 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 	for _, tt := range tests {
 		r := c.request(t, tt.name, tasks(1, 1, 64, 0))
 		if tt.end == nil {
-			require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "exit-code"), []byte("3"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "exit-code"), []byte("3"), 0o644))
 		}
 		id, err := c.Submit(t.Context(), r)
 		require.NoError(t, err)
@@ -61,6 +62,7 @@ func TestJobsThatSlurmctldHasForgotten(t *testing.T) {
 
 	refs[0].ID = "" // a submission that was never answered is found as well
 	var ended map[string]wlm.Job
+	var err error
 	require.Eventually(t, func() bool {
 		ended, err = manager.Ended(t.Context(), append(refs, wlm.JobRef{Name: "never-was", Submitted: time.Now()}))
 		return err == nil && len(ended) == len(tests)

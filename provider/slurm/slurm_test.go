@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	devslurm "github.com/gangline/gangline/test/slurm"
 	"github.com/gangline/gangline/translate"
@@ -38,6 +37,8 @@ while ! test -e end; do sleep 0.1; done
 type cluster struct {
 	dev *devslurm.Cluster
 	wlm.Manager
+	// kind keeps apart what different managers have in the spool.
+	kind  string
 	spool string
 	// user is whose jobs the manager sees.
 	user     string
@@ -49,7 +50,7 @@ type cluster struct {
 }
 
 func (c *cluster) request(t *testing.T, name string, groups ...translate.TaskGroup) translate.Request {
-	dir := filepath.Join(c.spool, "gangs", c.user, name)
+	dir := filepath.Join(c.spool, "gangs", c.kind, name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chown(dir, c.uid, c.gid))
@@ -105,13 +106,11 @@ func TestWithARealSlurm(t *testing.T) {
 	t.Setenv("GANGLINE_TEST_SECRET", "of the provider") // must not reach a job
 	dev := devslurm.ForTest(t, devslurm.Config{NodePrefix: "hpc", REST: true})
 	require.NoError(t, os.WriteFile(filepath.Join(dev.SharedDir(), "agent"), []byte(agent), 0o755))
-	lockPath := filepath.Join(t.TempDir(), "lock")
-	lock, err := spool.Lock(t.Context(), lockPath, nil)
-	require.NoError(t, err)
+	tm := newTeam(t, dev)
 	backEnds := []struct {
 		name    string
 		cluster *cluster
-	}{{"cli", overCLI(t, dev, lock)}, {"rest", overREST(t, dev, "unix:"+dev.RESTSocket())}}
+	}{{"cli", overCLI(t, tm)}, {"rest", overREST(t, dev, "unix:"+dev.RESTSocket())}}
 
 	for _, b := range backEnds {
 		c := b.cluster
@@ -127,6 +126,7 @@ func TestWithARealSlurm(t *testing.T) {
 			t.Run("refused submissions", c.testRefused)
 		})
 	}
+	t.Run("two users", func(t *testing.T) { testTwoUsers(t, tm) })
 	t.Run("slurmrestd over TCP, and another version of its API", func(t *testing.T) { testOtherWays(t, dev) })
 	t.Run("no slurmrestd", func(t *testing.T) { testNoREST(t, dev, backEnds[1].cluster) })
 
@@ -145,7 +145,7 @@ func TestWithARealSlurm(t *testing.T) {
 		}
 		t.Run("a provider that dies while sbatch waits", func(t *testing.T) {
 			t.Parallel()
-			backEnds[0].cluster.testLockOutlives(t, lock, lockPath)
+			testLockOutlives(t, tm)
 		})
 	})
 	require.NoError(t, dev.StartController(t.Context()))
@@ -267,13 +267,14 @@ func (c *cluster) testExclusive(t *testing.T) {
 func (c *cluster) testWishes(t *testing.T) {
 	r := c.request(t, "wishes", tasks(2, 1, 64, 1))
 	r.Partition, r.Nice, r.MinNodes, r.MaxNodes, r.WCKey = "low", 7, 2, 2, "key" // the key is not tracked here
+	r.Flags = []translate.Flag{{Name: "hint", Value: "nomultithread", HasValue: true}, {Name: "spread-job"}}
 	r.Groups[0].Gres = translate.Gres("").Plus("gpu:h100", 1)
 	id, err := c.Submit(t.Context(), r)
 	require.NoError(t, err)
-	read(t, r, "ready")
+	assert.Contains(t, read(t, r, "env"), "\nSLURM_HINT=nomultithread\n")
 	shown, err := c.dev.Run(t.Context(), "scontrol", "show", "job", id)
 	require.NoError(t, err)
-	for _, want := range []string{"Nice=7", "Partition=low", "NumNodes=2 ", "TresPerTask=gres:gpu:h100:1"} {
+	for _, want := range []string{"Nice=7", "Partition=low", "NumNodes=2 ", "TresPerTask=gres:gpu:h100:1", "ReqB:S:C:T=0:0:*:1", "SpreadJob=Yes"} {
 		assert.Contains(t, shown, want)
 	}
 	assert.Equal(t, wlm.OutcomeCompleted, c.end(t, r, id).Outcome)
@@ -281,7 +282,7 @@ func (c *cluster) testWishes(t *testing.T) {
 
 func (c *cluster) testFailure(t *testing.T) {
 	r := c.request(t, "failure", tasks(1, 1, 0, 0))
-	require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "exit-code"), []byte("3"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "exit-code"), []byte("3"), 0o644))
 	id, err := c.Submit(t.Context(), r)
 	require.NoError(t, err)
 	job := c.waitFor(t, id, wlm.PhaseEnded)

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,12 +166,15 @@ const (
 	// takes some hundred times its bytes in the file.
 	maxReport = 1 << 20
 	maxListed = 1000
+	// maxObjects is more than the slots and names of any gang: an empty one takes two
+	// bytes in the file and some hundred in memory.
+	maxObjects = 200_000
 )
 
 // most is how large a file may be.
 func most(v any) int64 {
 	switch v.(type) {
-	case *Status, *Result, *Claim:
+	case *Status, *Result, *Claim, *Job, *Ended:
 		return maxReport
 	case *Usage:
 		return maxUsage
@@ -230,6 +234,9 @@ func Read(path string, v any) (bool, error) {
 func Decode(path string, data []byte, v any) error {
 	if int64(len(data)) > most(v) {
 		return fmt.Errorf("reading %s: it has more than %d bytes", path, most(v))
+	}
+	if _, listed := v.(*Gang); listed && bytes.Count(data, []byte{'{'}) > maxObjects {
+		return fmt.Errorf("reading %s: it lists more than %d items", path, maxObjects)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +18,7 @@ var _ wlm.Historian = (*Manager)(nil)
 
 // sacctFields are sacct's columns; the job's name comes last, for it may hold anything.
 // Its text is used because its JSON has the exit codes wrong in Slurm 22.05.
-const sacctFields = "JobID,State,User,NodeList,Submit,Start,End,ExitCode,JobName"
+const sacctFields = "JobID,State,User,UID,NodeList,Submit,Start,End,ExitCode,JobName"
 
 // sacctSlack is how much the clocks of this host and of Slurm's may differ.
 const sacctSlack = time.Hour
@@ -50,9 +50,10 @@ func (m *Manager) endedOf(ctx context.Context, jobs []wlm.JobRef, ended map[stri
 		names[i] = j.Name
 	}
 	earliest := slices.MinFunc(jobs, func(a, b wlm.JobRef) int { return a.Submitted.Compare(b.Submitted) }).Submitted
-	a := m.run(ctx, at, call{tool: "sacct", env: at.utcEnv(), args: []string{
+	uids := m.users(at)
+	a := m.aboutJobsOf(ctx, at, uids, call{tool: "sacct", env: at.utcEnv(), args: []string{
 		"--noheader", "--parsable2", "--allocations", "--duplicates", "--allusers",
-		"--name=" + strings.Join(names, ","), "--user=" + m.users(at),
+		"--name=" + strings.Join(names, ","),
 		"--starttime=" + earliest.Add(-sacctSlack).UTC().Format(timeFormat), "--delimiter=" + fieldSeparator,
 		"--format=" + sacctFields,
 	}})
@@ -62,12 +63,34 @@ func (m *Manager) endedOf(ctx context.Context, jobs []wlm.JobRef, ended map[stri
 		}
 		return a.err
 	}
-	return collectEnded(a.stdout, jobs, ended)
+	who := reader{of: m.among(uids), name: func(uid int) string { return m.nameOf(ctx, at, uid) }}
+	return who.collectEnded(a.stdout, jobs, ended)
+}
+
+// nameOf is a user's name, whoever it is; empty if it is not known.
+func (m *Manager) nameOf(ctx context.Context, at *session, uid int) string {
+	name := m.owners.Name(uid, "")
+	if name != "" || at.tools["getent"] == "" {
+		return name
+	}
+	a := m.run(ctx, at, call{tool: "getent", env: at.env, args: []string{"passwd", strconv.Itoa(uid)}})
+	if name, _, found := strings.Cut(a.stdout, ":"); a.err == nil && found {
+		m.owners.Learn(uid, name)
+		return name
+	}
+	return ""
+}
+
+// reader reads sacct's output.
+type reader struct {
+	of owner
+	// name is the name of any user, or empty.
+	name func(uid int) string
 }
 
 // collectEnded picks the jobs that were asked for and have ended from sacct's output.
-func collectEnded(out string, refs []wlm.JobRef, ended map[string]wlm.Job) error {
-	jobs, err := parseHistory(out)
+func (r reader) collectEnded(out string, refs []wlm.JobRef, ended map[string]wlm.Job) error {
+	jobs, err := r.parseHistory(out)
 	if err != nil {
 		return err
 	}
@@ -86,13 +109,16 @@ func collectEnded(out string, refs []wlm.JobRef, ended map[string]wlm.Job) error
 // requeued has several records under one id; they stay apart
 // by when they were submitted, as do jobs of which a Slurm that lost its state gave two the
 // same id.
-func parseHistory(out string) ([]wlm.Job, error) {
+func (r reader) parseHistory(out string) ([]wlm.Job, error) {
 	var order []string
 	records := map[string][]slurm.Component{}
 	for line := range strings.Lines(out) {
-		c, err := parseHistoryLine(strings.TrimSuffix(line, "\n"))
+		c, counts, err := r.parseLine(strings.TrimSuffix(line, "\n"))
 		if err != nil {
 			return nil, fmt.Errorf("reading sacct's list: %w", err)
+		}
+		if !counts {
+			continue
 		}
 		key := c.ID + " " + c.Submitted.String() + " " + c.Name
 		if records[key] == nil {
@@ -107,37 +133,43 @@ func parseHistory(out string) ([]wlm.Job, error) {
 	return jobs, nil
 }
 
-func parseHistoryLine(line string) (slurm.Component, error) {
-	const fields = 9
+func (r reader) parseLine(line string) (_ slurm.Component, counts bool, err error) {
+	const fields = 10
 	f := strings.SplitN(line, fieldSeparator, fields)
 	if len(f) != fields {
-		return slurm.Component{}, fmt.Errorf("%q has %d fields, not %d", line, len(f), fields)
+		return slurm.Component{}, false, fmt.Errorf("%q has %d fields, not %d", line, len(f), fields)
 	}
 	id, offset, err := parseComponentID(f[0])
 	if err != nil {
-		return slurm.Component{}, err
+		return slurm.Component{}, false, err
+	}
+	user, counts, err := userOf(f[3], f[2], r.of)
+	if err != nil || !counts {
+		return slurm.Component{}, false, err
 	}
 	word, by, _ := strings.Cut(f[1], " ") // "CANCELLED by 1001"
-	nodes := f[3]
+	nodes := f[4]
 	if nodes == "None assigned" {
 		nodes = ""
 	}
-	c := slurm.NewComponent(id, offset, slurm.StateOf(word), "", nodes, parseTime(f[5]), parseTime(f[6]))
-	c.User, c.Submitted, c.Name = f[2], parseTime(f[4]), f[8]
-	c.Reason = cmp.Or(canceller(by), exitReason(f[7]))
-	return c, nil
+	c := slurm.NewComponent(id, offset, slurm.StateOf(word), "", nodes, parseTime(f[6]), parseTime(f[7]))
+	c.User, c.Submitted, c.Name = user, parseTime(f[5]), f[9]
+	c.Reason = cmp.Or(r.canceller(by), exitReason(f[8]))
+	return c, true, nil
 }
 
 // canceller names who cancelled a job, of whom sacct tells the uid.
-func canceller(by string) string {
-	uid, found := strings.CutPrefix(by, "by ")
+func (r reader) canceller(by string) string {
+	number, found := strings.CutPrefix(by, "by ")
 	if !found {
 		return ""
 	}
-	if u, err := user.LookupId(uid); err == nil {
-		return "by " + u.Username
+	if uid, err := strconv.Atoi(number); err == nil {
+		if name := r.name(uid); name != "" {
+			return "by " + name
+		}
 	}
-	return "by uid " + uid
+	return "by uid " + number
 }
 
 // exitReason puts sacct's "exit code:signal" in words.

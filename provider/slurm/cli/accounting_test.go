@@ -17,6 +17,11 @@ func history(lines ...string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n")+"\n", "|", fieldSeparator)
 }
 
+// anyReader takes everybody's jobs, and knows root and ada.
+func anyReader() reader {
+	return reader{of: anybody, name: func(uid int) string { return map[int]string{0: "root", 1001: "ada"}[uid] }}
+}
+
 // The lines are what sacct of Slurm 22.05.8 printed.
 func TestEndedJobsAreReadFromSacct(t *testing.T) {
 	const times = "|2026-11-30T01:43:46|2026-11-30T01:43:47|2026-11-30T01:43:50|"
@@ -25,25 +30,25 @@ func TestEndedJobsAreReadFromSacct(t *testing.T) {
 		outcome wlm.Outcome
 		reason  string
 	}{
-		"exit code 0":           {[]string{"7|COMPLETED|ada|hpc1" + times + "0:0|pi-1"}, wlm.OutcomeCompleted, ""},
-		"another exit code":     {[]string{"7|FAILED|ada|hpc1" + times + "3:0|pi-1"}, wlm.OutcomeFailed, "exit code 3"},
-		"a signal":              {[]string{"7|FAILED|ada|hpc1" + times + "0:9|pi-1"}, wlm.OutcomeFailed, "signal 9"},
-		"by an administrator":   {[]string{"7|CANCELLED by 0|ada|hpc1" + times + "0:15|pi-1"}, wlm.OutcomeCancelled, "by root"},
-		"by one nobody knows":   {[]string{"7|CANCELLED by 54321|ada|hpc1" + times + "0:15|pi-1"}, wlm.OutcomeCancelled, "by uid 54321"},
-		"a time limit":          {[]string{"7|TIMEOUT|ada|hpc1" + times + "0:0|pi-1"}, wlm.OutcomeTimeout, ""},
-		"memory":                {[]string{"7|OUT_OF_MEMORY|ada|hpc1" + times + "0:125|pi-1"}, wlm.OutcomeOutOfMemory, "signal 125"},
-		"a node":                {[]string{"7|NODE_FAIL|ada|hpc1" + times + "1:0|pi-1"}, wlm.OutcomeNodeFailure, "exit code 1"},
-		"the cause among parts": {[]string{"7+0|CANCELLED by 0|ada|hpc1" + times + "0:15|pi-1", "7+1|NODE_FAIL|ada|hpc2" + times + "1:0|pi-1"}, wlm.OutcomeNodeFailure, "exit code 1"},
-		"an id that was given twice": {[]string{"7|FAILED|ada|hpc1" + times + "3:0|another-1", "7|COMPLETED|ada|hpc1" + times + "0:0|pi-1"},
+		"exit code 0":           {[]string{"7|COMPLETED|ada|1001|hpc1" + times + "0:0|pi-1"}, wlm.OutcomeCompleted, ""},
+		"another exit code":     {[]string{"7|FAILED|ada|1001|hpc1" + times + "3:0|pi-1"}, wlm.OutcomeFailed, "exit code 3"},
+		"a signal":              {[]string{"7|FAILED|ada|1001|hpc1" + times + "0:9|pi-1"}, wlm.OutcomeFailed, "signal 9"},
+		"by an administrator":   {[]string{"7|CANCELLED by 0|ada|1001|hpc1" + times + "0:15|pi-1"}, wlm.OutcomeCancelled, "by root"},
+		"by one nobody knows":   {[]string{"7|CANCELLED by 54321|ada|1001|hpc1" + times + "0:15|pi-1"}, wlm.OutcomeCancelled, "by uid 54321"},
+		"a time limit":          {[]string{"7|TIMEOUT|ada|1001|hpc1" + times + "0:0|pi-1"}, wlm.OutcomeTimeout, ""},
+		"memory":                {[]string{"7|OUT_OF_MEMORY|ada|1001|hpc1" + times + "0:125|pi-1"}, wlm.OutcomeOutOfMemory, "signal 125"},
+		"a node":                {[]string{"7|NODE_FAIL|ada|1001|hpc1" + times + "1:0|pi-1"}, wlm.OutcomeNodeFailure, "exit code 1"},
+		"the cause among parts": {[]string{"7+0|CANCELLED by 0|ada|1001|hpc1" + times + "0:15|pi-1", "7+1|NODE_FAIL|ada|1001|hpc2" + times + "1:0|pi-1"}, wlm.OutcomeNodeFailure, "exit code 1"},
+		"an id that was given twice": {[]string{"7|FAILED|ada|1001|hpc1" + times + "3:0|another-1", "7|COMPLETED|ada|1001|hpc1" + times + "0:0|pi-1"},
 			wlm.OutcomeCompleted, ""},
-		"a job that was requeued": {[]string{"7|REQUEUED|ada|hpc1|2026-11-30T01:40:00|2026-11-30T01:40:01|2026-11-30T01:40:02|0:0|pi-1",
-			"7|PREEMPTED|ada|hpc1" + times + "0:0|pi-1"}, wlm.OutcomePreempted, ""},
+		"a job that was requeued": {[]string{"7|REQUEUED|ada|1001|hpc1|2026-11-30T01:40:00|2026-11-30T01:40:01|2026-11-30T01:40:02|0:0|pi-1",
+			"7|PREEMPTED|ada|1001|hpc1" + times + "0:0|pi-1"}, wlm.OutcomePreempted, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, ref := range []wlm.JobRef{{Name: "pi-1", ID: "7"}, {Name: "pi-1"}} {
 				ended := map[string]wlm.Job{}
-				require.NoError(t, collectEnded(history(tt.lines...), []wlm.JobRef{ref, {Name: "never-was"}}, ended))
+				require.NoError(t, anyReader().collectEnded(history(tt.lines...), []wlm.JobRef{ref, {Name: "never-was"}}, ended))
 				require.Len(t, ended, 1)
 				job := ended["pi-1"]
 				assert.Equal(t, "7", job.ID)
@@ -59,24 +64,24 @@ func TestEndedJobsAreReadFromSacct(t *testing.T) {
 func TestWhatHasNotEndedIsNoHistory(t *testing.T) {
 	const times = "|2026-11-30T01:43:46|2026-11-30T01:43:47|Unknown|"
 	tests := map[string]string{
-		"a job that runs":                 "7|RUNNING|ada|hpc1" + times + "0:0|pi-1",
-		"a job that waits":                "7|PENDING|ada|None assigned" + times + "0:0|pi-1",
-		"a state nobody knows":            "7|LEVITATING|ada|hpc1" + times + "0:0|pi-1",
-		"another job of the id":           "7|FAILED|ada|hpc1" + times + "1:0|another-1",
-		"another job of the name":         "8|FAILED|ada|hpc1" + times + "1:0|pi-1",
-		"a name that begins like the one": "7|FAILED|ada|hpc1" + times + "1:0|pi-10",
+		"a job that runs":                 "7|RUNNING|ada|1001|hpc1" + times + "0:0|pi-1",
+		"a job that waits":                "7|PENDING|ada|1001|None assigned" + times + "0:0|pi-1",
+		"a state nobody knows":            "7|LEVITATING|ada|1001|hpc1" + times + "0:0|pi-1",
+		"another job of the id":           "7|FAILED|ada|1001|hpc1" + times + "1:0|another-1",
+		"another job of the name":         "8|FAILED|ada|1001|hpc1" + times + "1:0|pi-1",
+		"a name that begins like the one": "7|FAILED|ada|1001|hpc1" + times + "1:0|pi-10",
 	}
 	for name, line := range tests {
 		t.Run(name, func(t *testing.T) {
 			ended := map[string]wlm.Job{}
-			require.NoError(t, collectEnded(history(line), []wlm.JobRef{{Name: "pi-1", ID: "7"}}, ended))
+			require.NoError(t, anyReader().collectEnded(history(line), []wlm.JobRef{{Name: "pi-1", ID: "7"}}, ended))
 			assert.Empty(t, ended)
 		})
 	}
-	for _, out := range []string{"hello\n", history("7.batch|FAILED|ada|hpc1" + times + "1:0|batch")} {
-		assert.Error(t, collectEnded(out, nil, nil), out)
+	for _, out := range []string{"hello\n", history("7.batch|FAILED|ada|1001|hpc1" + times + "1:0|batch")} {
+		assert.Error(t, anyReader().collectEnded(out, nil, nil), out)
 	}
-	assert.NoError(t, collectEnded("", []wlm.JobRef{{Name: "pi-1"}}, map[string]wlm.Job{}))
+	assert.NoError(t, anyReader().collectEnded("", []wlm.JobRef{{Name: "pi-1"}}, map[string]wlm.Job{}))
 }
 
 func TestASiteWithoutHistoryIsToldFromAFailedQuery(t *testing.T) {

@@ -18,42 +18,59 @@ const (
 	fieldSeparator  = "\x1f"
 )
 
-// squeueFormat gives a record per job: id, state, user, nodes, times of
-// submission, start and end, reason, name. Source: squeue(1), --format.
-const squeueFormat = recordSeparator + "%i" + fieldSeparator + "%T" + fieldSeparator + "%u" + fieldSeparator + "%N" +
+// squeueFormat gives a record per job: id, state, user's name and number, nodes, times
+// of submission, start and end, reason, name. Source: squeue(1), --format.
+const squeueFormat = recordSeparator + "%i" + fieldSeparator + "%T" + fieldSeparator + "%u" + fieldSeparator + "%U" + fieldSeparator + "%N" +
 	fieldSeparator + "%V" + fieldSeparator + "%S" + fieldSeparator + "%e" + fieldSeparator + "%r" + fieldSeparator + "%j"
+
+// owner tells whether a job of a user's is to be in a list, and the user's name.
+type owner func(uid int, told string) (name string, counts bool, err error)
 
 // parseJobs reads squeue's output. The components of a heterogeneous job are one
 // job under their leader's id.
-func parseJobs(out string) ([]wlm.Job, error) {
+func parseJobs(out string, of owner) ([]wlm.Job, error) {
 	records := strings.Split(out, recordSeparator)
 	if strings.TrimSpace(records[0]) != "" {
 		return nil, fmt.Errorf("reading squeue's list: it starts with %q", records[0])
 	}
 	var components []slurm.Component
 	for _, record := range records[1:] {
-		c, err := parseRecord(record)
+		c, counts, err := parseRecord(record, of)
 		if err != nil {
 			return nil, fmt.Errorf("reading squeue's list: %w", err)
 		}
-		components = append(components, c)
+		if counts {
+			components = append(components, c)
+		}
 	}
 	return slurm.Fold(components), nil
 }
 
-func parseRecord(record string) (slurm.Component, error) {
-	const fields = 9
+func parseRecord(record string, of owner) (_ slurm.Component, counts bool, err error) {
+	const fields = 10
 	f := strings.SplitN(strings.TrimSuffix(record, "\n"), fieldSeparator, fields)
 	if len(f) != fields {
-		return slurm.Component{}, fmt.Errorf("%q has %d fields, not %d", record, len(f), fields)
+		return slurm.Component{}, false, fmt.Errorf("%q has %d fields, not %d", record, len(f), fields)
+	}
+	user, counts, err := userOf(f[3], f[2], of)
+	if err != nil || !counts {
+		return slurm.Component{}, false, err
 	}
 	id, offset, err := parseComponentID(f[0])
 	if err != nil {
-		return slurm.Component{}, err
+		return slurm.Component{}, false, err
 	}
-	c := slurm.NewComponent(id, offset, slurm.StateOf(f[1]), f[7], f[3], parseTime(f[5]), parseTime(f[6]))
-	c.User, c.Submitted, c.Name = f[2], parseTime(f[4]), f[8]
-	return c, nil
+	c := slurm.NewComponent(id, offset, slurm.StateOf(f[1]), f[8], f[4], parseTime(f[6]), parseTime(f[7]))
+	c.User, c.Submitted, c.Name = user, parseTime(f[5]), f[9]
+	return c, true, nil
+}
+
+func userOf(number, told string, of owner) (name string, counts bool, err error) {
+	uid, err := strconv.Atoi(number)
+	if err != nil {
+		return "", false, fmt.Errorf("%q is no user's number", number)
+	}
+	return of(uid, told)
 }
 
 // parseComponentID reads "12", "12+1" for a component of a heterogeneous job, and

@@ -43,7 +43,7 @@ func TestAnSbatchThatOutlivesItsProviderKeepsTheLock(t *testing.T) {
 	assert.False(t, lockIsFree(t, path), "one provider at a time")
 
 	// sbatch hangs, as on a controller that does not answer.
-	m := newManager(t, Config{Asker: site.Local{Lock: lock}, Bin: fakeTools(t, map[string]string{
+	m := newManager(t, Config{Asker: ordinary{site.Local{Lock: lock}}, Bin: fakeTools(t, map[string]string{
 		"sbatch": "echo >" + filepath.Join(dir, "started") + "; read line <" + goOn + "; echo 7",
 	})})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +53,12 @@ type Config struct {
 type Manager struct {
 	cfg Config
 
+	owners slurm.Owners
+
 	mu    sync.Mutex
 	known map[string]*session // by user; "" is the asker
+	// unknown is what each tool last said of users that it does not know.
+	unknown map[string]string
 }
 
 var _ wlm.Manager = (*Manager)(nil)
@@ -61,7 +66,7 @@ var _ wlm.Manager = (*Manager)(nil)
 // New checks that the asker has the tools, unless it cannot be reached now. It does not
 // speak to Slurm.
 func New(ctx context.Context, cfg Config) (*Manager, error) {
-	m := &Manager{cfg: cfg, known: map[string]*session{}}
+	m := &Manager{cfg: cfg, known: map[string]*session{}, unknown: map[string]string{}}
 	if m.cfg.Asker == nil {
 		m.cfg.Asker = site.Local{}
 	}
@@ -93,6 +98,9 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	if err != nil {
 		return "", err
 	}
+	if at.user.UID == 0 {
+		return "", fmt.Errorf("submitting as %s: no job runs as root: map the gang to an ordinary HPC user", at.user.Name)
+	}
 	if err := at.site.Write(ctx, script, []byte(scriptText), scriptMode); err != nil {
 		return "", fmt.Errorf("writing the batch script: %w", err)
 	}
@@ -119,15 +127,17 @@ func (m *Manager) List(ctx context.Context) ([]wlm.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := m.run(ctx, at, call{
-		tool: "squeue",
-		env:  at.utcEnv(),
-		args: []string{"--noheader", "--all", "--states=all", "--user=" + m.users(at), "--format=" + squeueFormat},
+	uids := m.users(at)
+	separator := "@" + rand.Text() + "@"
+	a := m.aboutJobsOf(ctx, at, uids, call{
+		tool: "squeue", env: at.utcEnv(), args: []string{"--noheader", "--all", "--states=all", "--format=" + strings.ReplaceAll(squeueFormat, recordSeparator, separator)},
 	})
 	if a.err != nil {
 		return nil, a.err
 	}
-	return parseJobs(a.stdout)
+	// A job's name may hold anything, but not what nobody could guess.
+	plain := strings.ReplaceAll(a.stdout, recordSeparator, "\uFFFD")
+	return parseJobs(strings.ReplaceAll(plain, separator, recordSeparator), m.among(uids))
 }
 
 // Cancel implements wlm.Manager. Cancelling a heterogeneous job's leader, whose

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // about a cluster on which jobs had met every fate that can be arranged.
 
 func TestListOfRealJobs(t *testing.T) {
-	jobs, err := parseJobs(readTestdata(t, "squeue-22.05.8.txt"))
+	jobs, err := parseJobs(readTestdata(t, "squeue-22.05.8.txt"), anybody)
 	require.NoError(t, err)
 	var b strings.Builder
 	for _, j := range jobs {
@@ -71,30 +71,34 @@ func clock(at time.Time) string {
 	return at.Format("2006-01-02 15:04:05")
 }
 
+// anybody has everybody's jobs in a list.
+func anybody(_ int, told string) (string, bool, error) { return told, true, nil }
+
 func record(fields ...string) string {
 	return recordSeparator + strings.Join(fields, fieldSeparator) + "\n"
 }
 
 func squeueRecord(id, state string) string {
 	const at = "2026-11-29T19:33:40"
-	return record(id, state, "ada", "hpc1", at, at, at, "None", "pi-1")
+	return record(id, state, "ada", "1001", "hpc1", at, at, at, "None", "pi-1")
 }
 
 func TestListRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	tests := map[string]struct{ out, want string }{
 		"a line that is no record":         {"slurm_load_jobs error: none\n", "it starts with"},
-		"a record with fields missing":     {record("1", "RUNNING"), "2 fields, not 9"},
+		"a record with fields missing":     {record("1", "RUNNING"), "2 fields, not 10"},
 		"a word in place of an id":         {squeueRecord("JOBID", "RUNNING"), "no job id"},
+		"a user without a number":          {strings.Replace(squeueRecord("7", "RUNNING"), "1001", "ada", 1), "no user's number"},
 		"an id without a component number": {squeueRecord("7+x", "RUNNING"), "no job id"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			jobs, err := parseJobs(tt.out)
+			jobs, err := parseJobs(tt.out, anybody)
 			assert.ErrorContains(t, err, tt.want)
 			assert.Nil(t, jobs)
 		})
 	}
-	jobs, err := parseJobs("")
+	jobs, err := parseJobs("", anybody)
 	require.NoError(t, err)
 	assert.Empty(t, jobs)
 }
@@ -125,7 +129,7 @@ func TestAHeterogeneousJobIsOneJob(t *testing.T) {
 			for offset, state := range tt.states {
 				out = squeueRecord(fmt.Sprintf("12+%d", offset), state) + out // the order is Slurm's to choose
 			}
-			jobs, err := parseJobs(out)
+			jobs, err := parseJobs(out, anybody)
 			require.NoError(t, err)
 			require.Len(t, jobs, 1)
 			assert.Equal(t, "12", jobs[0].ID)

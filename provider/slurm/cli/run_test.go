@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -30,8 +31,20 @@ func fakeTools(t *testing.T, scripts map[string]string) string {
 	return bin
 }
 
+// ordinary is this machine as an ordinary user has it, whoever runs the test.
+type ordinary struct{ site.Local }
+
+func (o ordinary) User(ctx context.Context) (site.User, error) {
+	u, err := o.Local.User(ctx)
+	u.Name, u.UID, u.GID = "ada", 1001, 1001
+	return u, err
+}
+
 func newManager(t *testing.T, cfg Config) *Manager {
 	t.Helper()
+	if cfg.Asker == nil {
+		cfg.Asker = ordinary{}
+	}
 	m, err := New(t.Context(), cfg)
 	require.NoError(t, err)
 	return m

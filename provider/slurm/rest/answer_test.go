@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/provider/slurm"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -43,7 +45,9 @@ func TestAListReadsTheSameInAllVersions(t *testing.T) {
 			var a jobsAnswer
 			require.NoError(t, readAnswer(200, readTestdata(t, "jobs-"+version+".json"), &a))
 			var b strings.Builder
-			for _, j := range jobsOf(a.Jobs, "hpcuser") {
+			jobs, err := jobsOf(a.Jobs, whose{name: "hpcuser", owners: &slurm.Owners{}})
+			require.NoError(t, err)
+			for _, j := range jobs {
 				fmt.Fprintf(&b, "%s %q of %s: %s %s\n    %s (%s: %s) on %s\n", j.ID, j.Name, j.User, j.Phase, j.Outcome, j.State,
 					j.Reason, j.Explanation, cmp.Or(j.Nodes, "nothing"))
 				fmt.Fprintf(&b, "    submitted %s, expected %s, started %s, ended %s\n",

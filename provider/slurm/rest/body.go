@@ -118,7 +118,8 @@ func (v version) environment(list []string) any {
 }
 
 // environment is that of the batch script: the base, what the script is told, and what
-// sbatch itself sets for the srun in a job and nobody else does.
+// sbatch itself sets for the srun in a job and nobody else does. Source: sbatch(1), output
+// environment variables, and sbatch of Slurm 22.05.8.
 func (o order) environment(base []string) []string {
 	env := append(base[:len(base):len(base)], envLaunchAgent+"="+o.agent, envLaunchDir+"="+o.dir)
 	for i, options := range o.components {
@@ -129,10 +130,14 @@ func (o order) environment(base []string) []string {
 		for _, v := range []struct{ option, variable string }{
 			{"ntasks", "SLURM_NTASKS"}, {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"}, {"cpus-per-task", "SLURM_CPUS_PER_TASK"},
 			{"gpus-per-task", "SLURM_GPUS_PER_TASK"}, {"distribution", "SLURM_DISTRIBUTION"},
+			{"gpu-bind", "SLURM_GPU_BIND"}, {"gpu-freq", "SLURM_GPU_FREQ"}, {"threads-per-core", "SLURM_THREADS_PER_CORE"},
 		} {
 			if value := options[v.option]; value != "" {
 				env = append(env, v.variable+suffix+"="+value)
 			}
+		}
+		if value := options["hint"]; value != "" {
+			env = append(env, "SLURM_HINT"+suffix+"="+value, "SLURM_THREADS_PER_CORE"+suffix+"=1")
 		}
 	}
 	return env

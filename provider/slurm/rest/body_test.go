@@ -128,7 +128,14 @@ func TestOptionsAreWrittenAsEachVersionWantsThem(t *testing.T) {
 			"v0.0.38": `"signal":"B:TERM@300"`,
 			"v0.0.45": `"kill_warning_delay":` + wrapped("300") + `,"kill_warning_flags":["BATCH_JOB"],"kill_warning_signal":"TERM"`,
 		},
-		"signal=R:TERM@300": {"v0.0.45": ""},
+		"signal=R:TERM@300":  {"v0.0.45": ""},
+		"hint=nomultithread": {"v0.0.38": `"threads_per_core":1`, "v0.0.45": ""},
+		"hint=compute_bound": {"v0.0.38": ""},
+		"spread-job":         {"v0.0.38": `"spread_job":true`, "v0.0.45": ""},
+		"mincpus=4":          {"v0.0.38": `"minimum_cpus_per_node":4`},
+		"delay-boot=1:00":    {"v0.0.38": ""},
+		"batch=x":            {"v0.0.38": "", "v0.0.45": ""}, // slurmrestd would die of it
+		"contiguous":         {"v0.0.38": "", "v0.0.45": ""},
 	}
 	for option, fields := range tests {
 		name, value, _ := strings.Cut(option, "=")

@@ -23,11 +23,10 @@ const maxAnswer = 1 << 30
 
 // client sends requests to slurmrestd.
 type client struct {
-	http      *http.Client
-	base      string
-	shown     string // how the server is named in errors
-	user      string // empty for the token's own
-	tokenFile string
+	http   *http.Client
+	base   string
+	shown  string // how the server is named in errors
+	tokens tokens
 }
 
 func newClient(cfg Config) (*client, error) {
@@ -36,7 +35,7 @@ func newClient(cfg Config) (*client, error) {
 		IdleConnTimeout:     time.Minute,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
-	c := &client{shown: cfg.URL, user: cfg.User, tokenFile: cfg.TokenFile}
+	c := &client{shown: cfg.URL, tokens: tokens{file: cfg.TokenFile, user: cfg.User, asker: cfg.Asker}}
 	if path, isSocket := strings.CutPrefix(cfg.URL, "unix:"); isSocket {
 		path = "/" + strings.TrimLeft(path, "/")
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -101,10 +100,17 @@ func (f *failure) saysNothing() bool {
 // errNotModified is the answer that nothing has changed since the time asked for.
 var errNotModified = errors.New("nothing has changed")
 
+// question is a request to slurmrestd.
+type question struct {
+	as           user
+	method, path string
+	body         any // nil for none
+}
+
 // call sends a request and reads the answer into the given value, also where it is a
 // *failure: an answer may be both.
-func (c *client) call(ctx context.Context, method, path string, body, into any) error {
-	request, err := c.request(ctx, method, path, body)
+func (c *client) call(ctx context.Context, q question, into any) error {
+	request, err := c.request(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -126,34 +132,27 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	return readAnswer(response.StatusCode, data, into)
 }
 
-func (c *client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
-	t, err := readToken(c.tokenFile, time.Now())
+func (c *client) request(ctx context.Context, q question) (*http.Request, error) {
+	proof, err := c.tokens.of(q.as, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	user := c.user
-	if user == "" {
-		user = t.user
-	}
-	if user == "" {
-		return nil, fmt.Errorf("the token in %s names no user: name one in the configuration", c.tokenFile)
-	}
 	var reader io.Reader
-	if body != nil {
-		data, err := json.Marshal(body)
+	if q.body != nil {
+		data, err := json.Marshal(q.body)
 		if err != nil {
 			return nil, fmt.Errorf("encoding a request to slurmrestd: %w", err)
 		}
 		reader = bytes.NewReader(data)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
+	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, reader)
 	if err != nil {
 		return nil, fmt.Errorf("making a request to slurmrestd: %w", err)
 	}
-	request.Header.Set("X-SLURM-USER-NAME", user)
-	request.Header.Set("X-SLURM-USER-TOKEN", t.text)
+	request.Header.Set("X-SLURM-USER-NAME", proof.user)
+	request.Header.Set("X-SLURM-USER-TOKEN", proof.text)
 	request.Header.Set("Accept", "application/json")
-	if body != nil {
+	if q.body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	return request, nil

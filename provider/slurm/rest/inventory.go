@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -49,11 +48,11 @@ type partitionInfo struct {
 // Inventory implements wlm.Manager. A partition that takes no jobs has no usable node.
 func (m *Manager) Inventory(ctx context.Context) (wlm.Inventory, error) {
 	var nodes nodesAnswer
-	if err := m.call(ctx, http.MethodGet, "/nodes/", &nodes); err != nil {
+	if err := m.ask(ctx, "/nodes/", &nodes); err != nil {
 		return wlm.Inventory{}, err
 	}
 	var partitions partitionsAnswer
-	if err := m.call(ctx, http.MethodGet, "/partitions/", &partitions); err != nil {
+	if err := m.ask(ctx, "/partitions/", &partitions); err != nil {
 		return wlm.Inventory{}, err
 	}
 	return inventoryOf(nodes.Nodes, partitions.Partitions), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -26,6 +25,8 @@ const (
 // listing is the last list of jobs.
 type listing struct {
 	jobs []wlm.Job
+	// whose are the users whose jobs it has.
+	whose whose
 	// since is a time on slurmctld's clock that the list is not older than; 0 for none.
 	since int64
 	// askClock tells that slurmctld's clock must be asked before the next list, for a
@@ -47,7 +48,8 @@ type jobInfo struct {
 	Leader    number `json:"het_job_id"`
 	Offset    number `json:"het_job_offset"`
 	Name      string `json:"name"`
-	User      string `json:"user_name"`
+	User      string `json:"user_name"` // null for one whom slurmrestd's machine does not know
+	UID       number `json:"user_id"`
 	State     list   `json:"job_state"`
 	Reason    string `json:"state_reason"`
 	Told      string `json:"state_description"`
@@ -75,7 +77,7 @@ func (m *Manager) List(ctx context.Context) ([]wlm.Job, error) {
 }
 
 // list returns the next listing, or the last one with an error.
-func (m *Manager) list(ctx context.Context, last *listing) (*listing, error) {
+func (m *Manager) list(ctx context.Context, last *listing) (_ *listing, err error) {
 	next := *last
 	if last.askClock {
 		now, err := m.clock(ctx)
@@ -84,24 +86,26 @@ func (m *Manager) list(ctx context.Context, last *listing) (*listing, error) {
 		}
 		next.since, next.askClock = now, false
 	}
+	next.whose, err = m.whose()
+	if err != nil {
+		return last, err
+	}
 	path := "/jobs/"
-	if last.since != 0 && time.Now().Before(last.until) {
+	if last.since != 0 && time.Now().Before(last.until) && next.whose.equal(last.whose) {
 		path += "?update_time=" + strconv.FormatInt(last.since, 10)
 	}
 	var a jobsAnswer
 	began := time.Now()
-	switch err := m.call(ctx, http.MethodGet, path, &a); {
+	switch err := m.ask(ctx, path, &a); {
 	case errors.Is(err, errNotModified):
 		next.since = last.since // nothing is newer than it was
 		return &next, nil
 	case err != nil:
 		return last, err
 	}
-	owner, err := m.owner()
-	if err != nil {
+	if next.jobs, err = jobsOf(a.Jobs, next.whose); err != nil {
 		return last, err
 	}
-	next.jobs = jobsOf(a.Jobs, owner)
 	next.until = began.Add(max(patience(next.jobs), believedPerTook*time.Since(began)))
 	if a.Updated.set {
 		next.since = a.Updated.value
@@ -126,7 +130,7 @@ func (m *Manager) clock(ctx context.Context) (int64, error) {
 			Now number `json:"req_time"`
 		} `json:"statistics"`
 	}
-	if err := m.call(ctx, http.MethodGet, "/diag/", &a); err != nil {
+	if err := m.ask(ctx, "/diag/", &a); err != nil {
 		return 0, fmt.Errorf("asking for slurmctld's time: %w", err)
 	}
 	if a.Statistics.Now.value == 0 {
@@ -135,19 +139,48 @@ func (m *Manager) clock(ctx context.Context) (int64, error) {
 	return a.Statistics.Now.value, nil
 }
 
-// owner is the user whose jobs count.
-func (m *Manager) owner() (string, error) {
-	if m.cfg.User != "" {
-		return m.cfg.User, nil
-	}
-	t, err := readToken(m.cfg.TokenFile, time.Now())
-	return t.user, err
+// whose are the users whose jobs count: those of these numbers or, without any, one of a
+// name.
+type whose struct {
+	uids   []int
+	name   string
+	owners *slurm.Owners
 }
 
-func jobsOf(infos []jobInfo, owner string) []wlm.Job {
+func (m *Manager) whose() (whose, error) {
+	if m.cfg.Users != nil {
+		if uids := m.cfg.Users(); len(uids) > 0 {
+			return whose{uids: slices.Sorted(slices.Values(uids)), owners: &m.owners}, nil
+		}
+	}
+	proof, err := m.client.tokens.of(asker, time.Now())
+	return whose{name: proof.user, owners: &m.owners}, err
+}
+
+func (w whose) equal(other whose) bool {
+	return w.name == other.name && slices.Equal(w.uids, other.uids)
+}
+
+func (w whose) job(j jobInfo) (name string, counts bool, err error) {
+	uid := int(j.UID.value)
+	if w.name == "" {
+		return w.owners.Among(w.uids, uid, j.User)
+	}
+	name = j.User
+	if j.UID.set {
+		name = w.owners.Name(uid, j.User)
+	}
+	return name, name == w.name, nil
+}
+
+func jobsOf(infos []jobInfo, of whose) ([]wlm.Job, error) {
 	var components []slurm.Component
 	for _, j := range infos {
-		if j.User != owner {
+		name, counts, err := of.job(j)
+		if err != nil {
+			return nil, fmt.Errorf("reading slurmrestd's list of jobs: %w", err)
+		}
+		if !counts {
 			continue
 		}
 		id, offset := j.ID.value, 0
@@ -160,10 +193,10 @@ func jobsOf(infos []jobInfo, owner string) []wlm.Job {
 		}
 		c := slurm.NewComponent(strconv.FormatInt(id, 10), offset, slurm.StateOf(j.State...), reason, j.Nodes,
 			timeOf(j.Started), timeOf(j.Ended))
-		c.User, c.Name, c.Submitted = j.User, j.Name, timeOf(j.Submitted)
+		c.User, c.Name, c.Submitted = name, j.Name, timeOf(j.Submitted)
 		components = append(components, c)
 	}
-	return slurm.Fold(components)
+	return slurm.Fold(components), nil
 }
 
 // timeOf is zero where a time is not known.

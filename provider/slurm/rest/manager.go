@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os/user"
+	osuser "os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,10 +29,15 @@ type Config struct {
 	// URL is http://HOST:PORT, https://HOST:PORT or unix:/PATH.
 	URL string
 	// TokenFile holds a JSON Web Token, as "scontrol token" makes them. Who renews it
-	// in time need tell nobody.
+	// in time need tell nobody. With "{user}" in its name there is one for each user.
 	TokenFile string
-	// User is whom the token is for; empty for the user that it names.
+	// User is whom the one token is for; empty for the user that it names.
 	User string
+	// Asker is the user whose token is used to ask, where there are several.
+	Asker string
+	// Users are the numbers of those whose jobs are listed; nil, or nobody, for those of
+	// the user who asks.
+	Users func() []int
 	// CAFile verifies the server's certificate; empty for the system's CAs.
 	CAFile string
 	// APIVersion is "v0.0.38" or another that Versions has; empty for the newest that
@@ -51,10 +56,12 @@ type Config struct {
 // Versions are the versions of the API that this package knows, the oldest first.
 func Versions() []string { return versionNames() }
 
-// Manager is one Slurm cluster as the token's user sees it.
+// Manager is one Slurm cluster as the tokens' users see it.
 type Manager struct {
 	cfg    Config
 	client *client
+
+	owners slurm.Owners
 
 	mu      sync.Mutex
 	version *version // nil until it is known
@@ -69,6 +76,9 @@ var _ wlm.Manager = (*Manager)(nil)
 func New(cfg Config) (*Manager, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if err := cfg.checkUsers(); err != nil {
+		return nil, err
+	}
 	c, err := newClient(cfg)
 	if err != nil {
 		return nil, err
@@ -85,19 +95,25 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// call sends a request without content in the version that is spoken.
-func (m *Manager) call(ctx context.Context, method, path string, into any) error {
+// ask sends a question of the asker's in the version that is spoken.
+func (m *Manager) ask(ctx context.Context, path string, into any) error {
+	return m.call(ctx, question{as: asker, method: http.MethodGet, path: path}, into)
+}
+
+// call sends a request in the version that is spoken.
+func (m *Manager) call(ctx context.Context, q question, into any) error {
 	v, err := m.spoken(ctx)
 	if err != nil {
 		return err
 	}
-	return m.callIn(ctx, v, method, path, nil, into)
+	return m.callIn(ctx, v, q, into)
 }
 
 // callIn sends a request in a version. Where nothing follows from the answer, a ping
 // helps to tell people why.
-func (m *Manager) callIn(ctx context.Context, v version, method, path string, body, into any) error {
-	err := m.client.call(ctx, method, "/slurm/"+v.name+path, body, into)
+func (m *Manager) callIn(ctx context.Context, v version, q question, into any) error {
+	q.path = "/slurm/" + v.name + q.path
+	err := m.client.call(ctx, q, into)
 	var failed *failure
 	if !errors.As(err, &failed) {
 		return err
@@ -107,13 +123,13 @@ func (m *Manager) callIn(ctx context.Context, v version, method, path string, bo
 		m.forgetVersion()
 		return fmt.Errorf("version %s of slurmrestd's API is not there: %w", v.name, err)
 	case failed.saysNothing():
-		return fmt.Errorf("%w (%s)", err, m.ping(ctx, v))
+		return fmt.Errorf("%w (%s)", err, m.ping(ctx, v, q.as))
 	}
 	return err
 }
 
-// ping says what slurmrestd says of slurmctld.
-func (m *Manager) ping(ctx context.Context, v version) string {
+// ping says what slurmrestd says to a user of slurmctld.
+func (m *Manager) ping(ctx context.Context, v version, as user) string {
 	var p struct {
 		answer
 		Pings []struct {
@@ -123,7 +139,7 @@ func (m *Manager) ping(ctx context.Context, v version) string {
 			Responding *bool  `json:"responding"` // from v0.0.42
 		} `json:"pings"`
 	}
-	if err := m.client.call(ctx, http.MethodGet, "/slurm/"+v.name+"/ping/", nil, &p); err != nil {
+	if err := m.client.call(ctx, question{as: as, method: http.MethodGet, path: "/slurm/" + v.name + "/ping/"}, &p); err != nil {
 		return "it could not ask slurmctld anything: slurmctld is down, or does not accept the token"
 	}
 	for _, s := range p.Pings {
@@ -146,7 +162,7 @@ func (m *Manager) spoken(ctx context.Context) (version, error) {
 	var document struct {
 		Paths map[string]json.RawMessage `json:"paths"`
 	}
-	if err := m.client.call(ctx, http.MethodGet, "/openapi/v3", nil, &document); err != nil {
+	if err := m.client.call(ctx, question{as: asker, method: http.MethodGet, path: "/openapi/v3"}, &document); err != nil {
 		return version{}, fmt.Errorf("asking for the versions of the API: %w", err)
 	}
 	v, err := newestOf(slices.Collect(maps.Keys(document.Paths)))
@@ -188,16 +204,19 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	if err != nil {
 		return "", err
 	}
-	base, err := m.baseEnvironment()
+	proof, err := m.client.tokens.of(user(r.User), time.Now())
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("submitting: %w", err)
 	}
-	body, err := v.body(o, base)
+	if proof.user == "root" {
+		return "", errors.New("submitting as root: no job runs as root: map the gang to an ordinary HPC user")
+	}
+	body, err := v.body(o, m.baseEnvironment(proof.user))
 	if err != nil {
 		return "", &wlm.RejectedError{Message: err.Error()}
 	}
 	var a submitAnswer
-	err = m.callIn(ctx, v, http.MethodPost, "/job/submit", body, &a)
+	err = m.callIn(ctx, v, question{as: user(r.User), method: http.MethodPost, path: "/job/submit", body: body}, &a)
 	if id := a.jobID(); id != "" { // whatever else it says, there is a job
 		if remark := cmp.Or(words(a.Faults), a.Message); remark != "" {
 			m.cfg.Log.Info("slurmrestd has a remark", "gang", r.Name, "job", id, "remark", remark)
@@ -213,38 +232,30 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	return "", fmt.Errorf("submitting: %w", err)
 }
 
-// baseEnvironment is what every job has in its environment: next to nothing.
-func (m *Manager) baseEnvironment() ([]string, error) {
-	name := m.cfg.User
-	if name == "" {
-		t, err := readToken(m.cfg.TokenFile, time.Now())
-		if err != nil {
-			return nil, err
-		}
-		name = t.user
-	}
+// baseEnvironment is what every job of a user's has in its environment: next to nothing.
+func (m *Manager) baseEnvironment(name string) []string {
 	path := slurm.SystemPath
 	if m.cfg.Bin != "" {
 		path = m.cfg.Bin + ":" + path
 	}
 	env := []string{"PATH=" + path, "USER=" + name, "LOGNAME=" + name, "LANG=C"}
-	if u, err := user.Lookup(name); err == nil { // this host need not know the HPC side's users
+	if u, err := osuser.Lookup(name); err == nil { // this host need not know the HPC side's users
 		env = append(env, "HOME="+u.HomeDir)
 	}
 	if m.cfg.Conf != "" {
 		env = append(env, "SLURM_CONF="+m.cfg.Conf)
 	}
-	return env, nil
+	return env
 }
 
 // Cancel implements wlm.Manager. Cancelling a heterogeneous job's leader, whose id is
 // the job's, cancels all of its components.
-func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
+func (m *Manager) Cancel(ctx context.Context, of, jobID string) error {
 	if jobID == "" || strings.Trim(jobID, "0123456789") != "" {
 		return fmt.Errorf("cancelling a job: %q is no job id of Slurm's", jobID)
 	}
 	var a cancelAnswer
-	err := m.call(ctx, http.MethodDelete, "/job/"+jobID, &a)
+	err := m.call(ctx, question{as: user(of), method: http.MethodDelete, path: "/job/" + jobID}, &a)
 	if err == nil {
 		err = a.failed()
 	}
@@ -257,7 +268,7 @@ func (m *Manager) Cancel(ctx context.Context, _, jobID string) error {
 // Name implements wlm.Manager.
 func (m *Manager) Name(ctx context.Context) (string, error) {
 	var a answer
-	err := m.call(ctx, http.MethodGet, "/ping/", &a)
+	err := m.ask(ctx, "/ping/", &a)
 	if release := a.Meta.Slurm.Release; release != "" { // told even where slurmctld does not answer
 		return "slurm " + release, nil
 	}

@@ -3,6 +3,7 @@ package rest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -66,8 +67,44 @@ func (v version) options() map[string]option {
 	}
 	if !v.wrapped { // v0.0.38 knows the field, and refuses it
 		delete(table, "switches")
+		maps.Copy(table, freeOptions())
 	}
 	return table
+}
+
+// freeOptions are those that sites may let pods write, as v0.0.38 takes them: each was
+// seen to reach the job with Slurm 22.05.8. It has fields for others too, of which some come
+// to nothing (cpu_binding_hint), some are shut (contiguous, excluded_nodes), and slurmrestd
+// dies of one (batch_features).
+func freeOptions() map[string]option {
+	return map[string]option{
+		"acctg-freq":       {write: text("account_gather_frequency")},
+		"bb":               {write: text("burst_buffer")},
+		"begin":            {write: text("begin_time")}, // in sbatch's own words
+		"cores-per-socket": {write: integer("cores_per_socket")},
+		"deadline":         {write: text("deadline")},
+		"delay-boot":       {write: integer("delay_boot")}, // minutes
+		"gpu-bind":         {write: text("gpu_binding")},
+		"gpu-freq":         {write: text("gpu_frequency")},
+		"gres-flags":       {write: text("gres_flags")},
+		"hint":             {write: hint},
+		"mcs-label":        {write: text("mcs_label")},
+		"mincpus":          {write: integer("minimum_cpus_per_node")},
+		"nodelist":         {write: text("nodelist")},
+		"prefer":           {write: text("prefer")},
+		"sockets-per-node": {write: integer("sockets_per_node")},
+		"spread-job":       {write: constant(keyValue{key: "spread_job", value: true})},
+		"threads-per-core": {write: integer("threads_per_core")},
+	}
+}
+
+// hint writes the one hint that is about the allocation, as sbatch itself does.
+func hint(job map[string]any, value string) error {
+	if value != "nomultithread" {
+		return errors.New("only nomultithread can be had")
+	}
+	job["threads_per_core"] = 1
+	return nil
 }
 
 // switches writes COUNT or COUNT@MINUTES.
