@@ -59,10 +59,7 @@ func TestAccess(t *testing.T) {
 			"two users cannot read each other's files":  twoUsers,
 			"who is nobody there is refused":            nobodyThere,
 		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(newWorld(t, env))
-			})
+			t.Run(name, func(t *testing.T) { test(newWorld(t, env)) })
 		}
 	})
 	t.Run("a cut of a minute changes no pod", func(t *testing.T) { cutForAMinute(newWorld(t, env)) })
