@@ -15,17 +15,17 @@ import (
 	"github.com/gangline/gangline/translate"
 )
 
-// fakeAgent writes down that it was started, then does what the file "mode" says
-// until there is a file "release".
+// fakeAgent gets ready for what the file "mode" says, writes down that it was started,
+// and runs until there is a file "release".
 const fakeAgent = `#!/bin/sh
 test "$1" = serve || exit 64
 cd "$2" || exit 65
-echo "$GANGLINE_TASK" >> started
 env | sort > "env.$GANGLINE_TASK.new" && mv "env.$GANGLINE_TASK.new" "env.$GANGLINE_TASK"
 case $(cat mode 2>/dev/null) in
 kind) trap 'echo "$GANGLINE_TASK" >> terminated; exit 1' TERM ;;
 stubborn) trap '' TERM; setsid sleep 1000 & escaped=$!; echo "$escaped" >> escaped ;;
 esac
+echo "$GANGLINE_TASK" >> started
 while ! test -e release && ! test -e "exit.$GANGLINE_TASK"; do sleep 0.02; done
 test -z "$escaped" || kill -KILL "$escaped"
 exit "$(cat "exit.$GANGLINE_TASK" 2>/dev/null || echo 0)"
