@@ -40,7 +40,8 @@ func TestUsage(t *testing.T) {
 		return true
 	})
 	read := func() (spool.Usage, bool) {
-		u, ok, err := w.dir.ReadUsage(0)
+		var u spool.Usage
+		ok, err := spool.Read(w.dir.Usage(0), &u)
 		require.NoError(t, err)
 		return u, ok
 	}

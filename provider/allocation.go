@@ -134,7 +134,7 @@ func loadAllocation(ctx context.Context, u *hpcUser, name string, seal func(spoo
 	a := &allocation{site: u.site, dir: u.root.Dir(name), pods: map[types.UID]int{}, stopping: map[int]time.Time{}, lastTry: now}
 	var job spool.Job
 	var ended spool.Ended
-	stamps, err := readFiles(ctx, u.site, []string{a.dir.Gang(), a.dir.Job(), a.dir.Ended()}, []any{&a.gang, &job, &ended})
+	stamps, err := site.ReadAllJSON(ctx, u.site, []string{a.dir.Gang(), a.dir.Job(), a.dir.Ended()}, []any{&a.gang, &job, &ended})
 	if err != nil {
 		return nil, err
 	}
@@ -162,38 +162,6 @@ func loadAllocation(ctx context.Context, u *hpcUser, name string, seal func(spoo
 	return a, a.loadSlots(ctx)
 }
 
-// readFiles reads files into values, and tells their stamps: zero for one that is not
-// there.
-func readFiles(ctx context.Context, files site.Files, paths []string, into []any) ([]site.Stamp, error) {
-	stamps := make([]site.Stamp, len(paths))
-	watched := make([]site.Watched, len(paths))
-	for {
-		left := false
-		for i, path := range paths {
-			watched[i] = site.Watched{Path: path, Stamp: stamps[i]}
-		}
-		changes, err := files.Changed(ctx, watched)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range changes {
-			if c.Err != nil {
-				return nil, c.Err
-			}
-			stamps[c.Index], left = c.Stamp, true
-			if c.Stamp == (site.Stamp{}) {
-				continue // it has gone
-			}
-			if err := spool.Decode(paths[c.Index], c.Data, into[c.Index]); err != nil {
-				return nil, err
-			}
-		}
-		if !left {
-			return stamps, nil
-		}
-	}
-}
-
 // notAfter is a time that was written down before now, though the clock was perhaps
 // set back since: what is waited for from then on must not wait for as long again.
 func notAfter(t, now time.Time) time.Time {
@@ -209,7 +177,7 @@ func (a *allocation) loadSlots(ctx context.Context) error {
 	for k := range a.desired {
 		paths[k], into[k] = a.dir.Desired(k), &a.desired[k]
 	}
-	if _, err := readFiles(ctx, a.site, paths, into); err != nil {
+	if _, err := site.ReadAllJSON(ctx, a.site, paths, into); err != nil {
 		return err
 	}
 	for k := range a.desired {

@@ -182,11 +182,7 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 	var dirs []spoolDir
 	users := map[string]*hpcUser{}
 	for _, u := range r.people.met() {
-		names, err := func() ([]string, error) {
-			ctx, cancel := context.WithTimeout(ctx, staleListing)
-			defer cancel()
-			return allocationsOf(ctx, u)
-		}()
+		names, err := allocationsOf(ctx, u)
 		if err != nil {
 			log.Error(err, "could not look for orphans; trying again", "user", u.name)
 			continue

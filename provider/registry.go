@@ -76,8 +76,13 @@ func (r *registry) load(ctx context.Context, u *hpcUser, seal func(spool.Gang) s
 	return nil
 }
 
+// listTimeout bounds the listing of a directory: one user's filesystem may hang.
+const listTimeout = 30 * time.Second
+
 // allocationsOf lists the directories of a user's allocations.
 func allocationsOf(ctx context.Context, u *hpcUser) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	entries, err := u.site.List(ctx, u.root.Gangs())
 	if err != nil {
 		return nil, fmt.Errorf("listing the spool's gangs: %w", err)

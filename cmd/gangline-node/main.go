@@ -151,8 +151,8 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 func workloadManager(ctx context.Context, c provider.Config, users *sites.Sites, own site.Local, uids *provider.UIDs) (wlm.Manager, string, error) {
 	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
 	if c.WorkloadManager == "slurm" {
-		if os.Geteuid() == 0 && c.Access.Mode != sites.Setuid {
-			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as, or choose the access mode setuid")
+		if only, _ := c.OnlyUser(); only != "" && os.Geteuid() == 0 {
+			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as, or choose another mode of access")
 		}
 		if c.Slurm.REST != nil {
 			r := *c.Slurm.REST

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -32,32 +31,38 @@ func WriteJSON(ctx context.Context, f Files, path string, v any) error {
 	return f.Write(ctx, path, data, ownerOnly)
 }
 
-// ReadAll reads many files in few round trips. The answer has those that are there,
-// by their paths. One that cannot be read fails all.
-func ReadAll(ctx context.Context, f Files, paths []string) (map[string][]byte, error) {
-	found := map[string][]byte{}
-	for left := paths; len(left) > 0; {
-		files := make([]Watched, len(left))
-		for i, path := range left {
-			files[i].Path = path
-		}
-		changes, err := f.Changed(ctx, files)
+// ReadAllJSON decodes many files of the spool in few round trips, as ReadJSON does, each
+// into the value beside its path. It returns their stamps, zero for one that is not
+// there. One that cannot be read fails all.
+func ReadAllJSON(ctx context.Context, f Files, paths []string, into []any) ([]Stamp, error) {
+	watched := make([]Watched, len(paths))
+	for i, path := range paths {
+		watched[i].Path = path
+	}
+	for {
+		changes, err := f.Changed(ctx, watched)
 		if err != nil {
 			return nil, err
-		}
-		if len(changes) == 0 {
-			break
 		}
 		for _, c := range changes {
 			if c.Err != nil {
 				return nil, c.Err
 			}
-			found[left[c.Index]] = c.Data
+			watched[c.Index].Stamp = c.Stamp
+			if c.Stamp == (Stamp{}) {
+				continue // it has gone since
+			}
+			if err := spool.Decode(paths[c.Index], c.Data, into[c.Index]); err != nil {
+				return nil, err
+			}
 		}
-		left = slices.DeleteFunc(slices.Clone(left), func(path string) bool {
-			_, read := found[path]
-			return read
-		})
+		if len(changes) == 0 {
+			break
+		}
 	}
-	return found, nil
+	stamps := make([]Stamp, len(paths))
+	for i, w := range watched {
+		stamps[i] = w.Stamp
+	}
+	return stamps, nil
 }

@@ -1,10 +1,6 @@
 package spool
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -58,22 +54,6 @@ func (d Dir) Usage(k int) string { return filepath.Join(d.Slot(k), "usage.json")
 // maxUsage bounds a usage.json: many are read at once, and the job's user writes
 // them.
 const maxUsage = 256 << 10
-
-// ReadUsage reads slot k's usage. It reports false where there is none.
-func (d Dir) ReadUsage(k int) (Usage, bool, error) {
-	var u Usage
-	data, err := readFile(d.Usage(k), maxUsage)
-	if errors.Is(err, fs.ErrNotExist) {
-		return u, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &u)
-	}
-	if err != nil {
-		return u, false, fmt.Errorf("reading %s: %w", d.Usage(k), err)
-	}
-	return u, true, nil
-}
 
 // WriteUsage replaces slot k's usage. It does not wait for the disk, as Write does:
 // each pod writes its own several times a minute, and one that is lost is no loss.

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,7 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/site/sites"
+	"github.com/gangline/gangline/provider/site/sitetest"
 	"github.com/gangline/gangline/test/harness"
+	"github.com/gangline/gangline/test/slurm"
 )
 
 // TestREST walks the path once over slurmrestd. GANGLINE_TEST_SLURM=rest sends all other
@@ -22,6 +28,7 @@ func TestREST(t *testing.T) {
 	}{
 		{"a gang over slurmrestd runs, is heard and ends", gangOverREST},
 		{"a gang over slurmrestd is deleted while slurmrestd is away", deleteWithoutREST},
+		{"each user has a token, and is acted for by sudo", tokensAndSudo},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(newWorld(t, env)) })
 	}
@@ -47,4 +54,31 @@ func deleteWithoutREST(w *world) {
 	w.waitJobGone(*pod)
 	require.NoError(w, w.env.Slurm.StartREST(w.Context()))
 	w.waitGone("alone")
+}
+
+func tokensAndSudo(w *world) {
+	const name = "rest-users"
+	dir, shared := w.TempDir(), w.env.Slurm.SharedDir()
+	for _, user := range harness.Users() {
+		require.NoError(w, harness.UserDir(w.Context(), shared, user))
+		token, err := w.env.Slurm.Output(w.Context(), slurm.Head, "scontrol", "token", "lifespan=3600", "username="+user)
+		require.NoError(w, err)
+		require.NoError(w, os.WriteFile(filepath.Join(dir, user+".jwt"), []byte(token), 0o600))
+	}
+	env, err := w.env.Another(w.Context(), name, func(o *harness.NodeOptions) {
+		o.UID, o.GID, o.Home = 0, 0, "/root"
+		o.Spool = filepath.Join(shared, "{user}", "spool", name)
+		o.Configure = func(c *provider.Config) {
+			c.WorkloadManager, c.Partition = "slurm", "batch"
+			c.Slurm.Conf = w.env.Slurm.SlurmConf()
+			c.Slurm.REST = &provider.SlurmRESTConfig{
+				URL: "unix:" + w.env.Slurm.RESTSocket(), TokenFile: filepath.Join(dir, "{user}.jwt"),
+			}
+			c.Access.Mode, c.Access.Sudo, c.Access.Asker = sites.Sudo, sitetest.Sudo(w.T, dir), harness.Users()[0]
+			c.Identity = identities()
+		}
+	})
+	require.NoError(w, err)
+	w.Cleanup(func() { assert.NoError(w, env.Node.Stop()) })
+	twoUsers(newWorld(w.T, env))
 }

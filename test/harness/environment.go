@@ -32,9 +32,8 @@ type Options struct {
 	Nodes int
 	// REST has the node speak to slurmrestd in place of Slurm's tools.
 	REST bool
-	// Login has the node reach the site by way of a login node, as the users that the
-	// configuration maps to; these are the first two of Users. The node's own user can
-	// neither run Slurm's tools nor look into the spool.
+	// Login has the node reach the site by way of a login node, which lets Users in. The
+	// node's own user is a stranger there, who cannot look into the spool.
 	Login bool
 	// Cgroup has Slurm track jobs and limit their memory with cgroups.
 	Cgroup bool

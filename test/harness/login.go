@@ -21,13 +21,12 @@ import (
 type LoginNode struct {
 	node *logintest.Node
 	Wire *logintest.Wire
-	root string
 	dir  string
 }
 
 // StartLoginNode starts one, with its files in dir, which all users must be able to
-// look into. root is the repository, whose agent is put there.
-func StartLoginNode(ctx context.Context, root, dir string, log io.Writer) (*LoginNode, error) {
+// look into.
+func StartLoginNode(ctx context.Context, dir string, log io.Writer) (*LoginNode, error) {
 	const everybody = 0o755
 	if err := os.MkdirAll(dir, everybody); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func StartLoginNode(ctx context.Context, root, dir string, log io.Writer) (*Logi
 	if err != nil {
 		return nil, errors.Join(err, node.Stop())
 	}
-	return &LoginNode{node: node, Wire: wire, root: root, dir: dir}, nil
+	return &LoginNode{node: node, Wire: wire, dir: dir}, nil
 }
 
 // Stop ends it and every connection to it.
@@ -57,7 +56,7 @@ const farUser = "hpcfar"
 
 // useLogin has the node go through a login node.
 func (e *Environment) useLogin(ctx context.Context, o Options, node *NodeOptions) (err error) {
-	if e.Login, err = StartLoginNode(ctx, o.Root, filepath.Join(o.Dir, "login"), o.Progress); err != nil {
+	if e.Login, err = StartLoginNode(ctx, filepath.Join(o.Dir, "login"), o.Progress); err != nil {
 		return err
 	}
 	far, err := sitetest.NewAccount(ctx, farUser)

@@ -189,7 +189,7 @@ const (
 	ReasonBadAnnotation    = "BadAnnotation"
 	ReasonNotAllowed       = "NotAllowed"      // more than the pod's namespace and ServiceAccount may ask for
 	ReasonNoHPCUser        = "NoHPCUser"       // the map of identities has nobody, or somebody else, for the pod
-	ReasonSiteUnreachable  = "SiteUnreachable" // the gang's user cannot be acted for now
+	ReasonSiteUnreachable  = "SiteUnreachable" // nothing can be learnt or done as the gang's user
 	ReasonDoesNotFit       = "DoesNotFit"
 
 	// What an agent could not do.

@@ -148,20 +148,22 @@ func changed(t *testing.T, s site.Site, dir string) {
 }
 
 func readAll(t *testing.T, s site.Site, dir string) {
-	paths := []string{filepath.Join(dir, "absent")}
+	text := []byte(`"` + strings.Repeat("x", 7<<20) + `"`) // two to a round trip
+	paths, into := []string{filepath.Join(dir, "absent")}, []any{new(string)}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		path := filepath.Join(dir, name)
-		must(t, s, "/usr/bin/truncate", "-s", "7M", path) // two to a round trip
-		paths = append(paths, path)
+		require.NoError(t, s.Write(t.Context(), path, text, ownerOnly))
+		paths, into = append(paths, path), append(into, new(string))
 	}
 	changes, err := s.Changed(t.Context(), []site.Watched{{Path: paths[1]}, {Path: paths[2]}, {Path: paths[3]}})
 	require.NoError(t, err)
 	assert.Len(t, changes, 2, "the rest is for the next round trip")
-	found, err := site.ReadAll(t.Context(), s, paths)
+	stamps, err := site.ReadAllJSON(t.Context(), s, paths, into)
 	require.NoError(t, err)
-	assert.Len(t, found, 5)
-	for _, data := range found {
-		assert.Len(t, data, 7<<20)
+	assert.Zero(t, stamps[0], "one that is not there")
+	for i, stamp := range stamps[1:] {
+		assert.EqualValues(t, len(text), stamp.Size)
+		assert.Len(t, *into[i+1].(*string), 7<<20)
 	}
 }
 
