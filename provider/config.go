@@ -139,6 +139,9 @@ type Config struct {
 	ContainerLogMaxSize  resource.Quantity `json:"containerLogMaxSize,omitzero"`
 	ContainerLogMaxFiles int               `json:"containerLogMaxFiles,omitempty"`
 
+	// LeaderElection lets a second process stand by.
+	LeaderElection LeaderElectionConfig `json:"leaderElection,omitempty"`
+
 	Kubelet KubeletConfig `json:"kubelet"`
 	// MetricsAddress serves /metrics, /healthz and /readyz; empty for none.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
@@ -228,8 +231,9 @@ type KubeletConfig struct {
 	ClientCAFile string `json:"clientCAFile"`
 }
 
-// LoadConfig reads, defaults and validates a configuration file.
-func LoadConfig(path string) (Config, error) {
+// LoadConfig reads, defaults and validates a configuration file. The changes are what the
+// process was told otherwise.
+func LoadConfig(path string, changes ...func(*Config)) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("reading the configuration: %w", err)
@@ -238,6 +242,9 @@ func LoadConfig(path string) (Config, error) {
 	document, err := strictyaml.Unmarshal(data, &c)
 	if err != nil {
 		return Config{}, fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	for _, change := range changes {
+		change(&c)
 	}
 	c.setDefaults()
 	if err := c.validate(); err != nil {
@@ -264,6 +271,7 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.InventoryInterval.Duration, 30*time.Second)
 	defaultTo(&c.Architecture, runtime.GOARCH)
 	defaultTo(&c.Kubelet.Port, 10250)
+	c.LeaderElection.setDefaults()
 	defaultTo(&c.ContainerLogMaxFiles, 5)
 	if c.ContainerLogMaxSize.IsZero() {
 		c.ContainerLogMaxSize = resource.MustParse("10Mi")
@@ -320,6 +328,6 @@ func (c *Config) validate() error {
 	for _, p := range c.ReadOnlyHostPaths {
 		require(filepath.IsAbs(p), "readOnlyHostPaths must be absolute, not %q", p)
 	}
-	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.validateAccess())
+	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.LeaderElection.validate(), c.validateAccess())
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -86,4 +87,10 @@ func (r *Reconciler) jobSetEvents() handler.TypedEventHandler[*jobset.JobSet, Re
 // ignoreEvents watches for the cache's sake alone.
 func ignoreEvents[T client.Object]() handler.TypedEventHandler[T, Request] {
 	return handler.TypedFuncs[T, Request]{}
+}
+
+// nodeReference is how a Node's Events name it: kubectl describe looks for its name as
+// UID too.
+func nodeReference(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

@@ -22,6 +22,7 @@ type unmetError struct{ error }
 // in which something of this gang may be: that of the user whom it is mapped to, and
 // that of the one it was submitted as.
 func (r *Reconciler) identify(ctx context.Context, s *state) error {
+	identities := r.identities.get() // one map for all pods of a gang
 	var errs []error
 	meet := func(name string) *hpcUser {
 		u, err := r.people.user(name)
@@ -37,11 +38,11 @@ func (r *Reconciler) identify(ctx context.Context, s *state) error {
 		if terminal(p.pod) {
 			continue
 		}
-		subject, err := r.subject(ctx, p.pod)
+		subject, err := r.subject(ctx, identities, p.pod)
 		if err != nil {
 			return err
 		}
-		if p.identity, p.unmapped = r.identities.Match(subject); p.unmapped != nil {
+		if p.identity, p.unmapped = identities.Match(subject); p.unmapped != nil {
 			continue
 		}
 		if r.people.only != "" {
@@ -62,9 +63,9 @@ func (r *Reconciler) identify(ctx context.Context, s *state) error {
 }
 
 // subject is what the map of identities goes by.
-func (r *Reconciler) subject(ctx context.Context, pod *corev1.Pod) (identity.Subject, error) {
+func (r *Reconciler) subject(ctx context.Context, m identity.Map, pod *corev1.Pod) (identity.Subject, error) {
 	subject := identity.Subject{Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName, Partition: r.config.Partition}
-	if !r.identities.NeedsLabels() {
+	if !m.NeedsLabels() {
 		return subject, nil
 	}
 	namespace := &metav1.PartialObjectMetadata{}

@@ -112,6 +112,8 @@ type common struct {
 	jobs      *jobTable
 	inventory *sharedInventory
 	family    *family
+	// identities are those of all nodes.
+	identities *identities
 }
 
 // family are the registries of the process's virtual nodes: a gang may depend on one that
@@ -131,6 +133,9 @@ func (f *family) submitted() []wlm.JobRef {
 type nodeRun struct {
 	manager manager.Manager
 	listed  func(changed []string, err error)
+	// lookAtAll has all gangs looked at; tell gives the node an Event.
+	lookAtAll func()
+	tell      func(eventType, reason, message string)
 }
 
 // Run is the life of the process's virtual nodes: it ends with the context or with the
@@ -158,6 +163,20 @@ func Run(ctx context.Context, o Options) error {
 	}}
 	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
 		runs = append(runs, inside.Run) // a workload manager that lives in this process
+	}
+	if o.Reload != nil {
+		reload := &reloader{load: o.Reload, started: o.Config, ids: shared.identities}
+		reload.changed = func() {
+			for _, n := range nodes {
+				n.lookAtAll()
+			}
+		}
+		reload.tell = func(eventType, reason, message string) {
+			for _, n := range nodes {
+				n.tell(eventType, reason, message)
+			}
+		}
+		runs = append(runs, reload.run)
 	}
 	for _, run := range runs {
 		if err := nodes[0].manager.Add(manager.RunnableFunc(run)); err != nil {
@@ -206,7 +225,7 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 		jobs: &jobTable{
 			manager: o.Manager, interval: o.Config.JobInterval.Duration, history: newHistory(o.Manager, all.submitted),
 		},
-		family:    all,
+		family: all, identities: newIdentities(o.Config.Identity),
 		inventory: &sharedInventory{Manager: o.Manager, fresh: o.Config.InventoryInterval.Duration / 2},
 	}, nil
 }

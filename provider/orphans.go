@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gangline/gangline/provider/site"
@@ -83,8 +82,7 @@ type orphanTable struct {
 func newOrphanTable(c Config, recorder record.EventRecorder, registerer prometheus.Registerer) (*orphanTable, error) {
 	o := &orphanTable{
 		config: c.Orphans, since: map[string]time.Time{}, told: map[string]bool{}, recorder: recorder,
-		// A Node's Events name it so: kubectl describe looks for its name as UID too.
-		node: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: c.NodeName, UID: types.UID(c.NodeName)},
+		node: nodeReference(c.NodeName),
 		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gangline_orphans", Help: "Jobs and spool directories that bear this node's mark and that it knows nothing of.",
 		}, []string{"kind"}),

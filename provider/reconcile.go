@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/gangline/gangline/provider/faults"
-	"github.com/gangline/gangline/provider/identity"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -52,7 +51,7 @@ type Reconciler struct {
 	updates  *updates
 	hpc      func() hpcView
 	// identities say whose gangs are whose; people are those users.
-	identities identity.Map
+	identities *identities
 	people     *people
 	node       func() *corev1.Node
 

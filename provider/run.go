@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,6 +61,9 @@ type Options struct {
 	Sites    Sites
 	OnlyUser string
 	UIDs     *UIDs
+	// Reload reads the configuration again: the map of identities may change while the
+	// node runs. Nil for one that does not change.
+	Reload func() (Config, error)
 }
 
 // prepareNode makes one virtual node of the process, up to its start.
@@ -86,7 +90,7 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
 		registry: registry, family: shared.family,
 		owners:     newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
-		identities: c.Identity,
+		identities: shared.identities,
 		jobs:       shared.jobs,
 		statuses:   newStatusTable(registry, c.SpoolInterval.Duration),
 		writes:     newWrites(mgr.GetClient()),
@@ -123,7 +127,12 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		}
 	}
 	logr.FromContextOrDiscard(ctx).Info("the virtual node starts", "node", c.NodeName, "workloadManager", shared.version, "spool", c.Spool, "allocations", len(registry.live()))
-	return nodeRun{manager: mgr, listed: r.listed(ctx, node)}, nil
+	return nodeRun{
+		manager: mgr, listed: r.listed(ctx, node), lookAtAll: r.lookAtAll,
+		tell: func(eventType, reason, message string) {
+			r.recorder.Event(nodeReference(c.NodeName), eventType, reason, message)
+		},
+	}, nil
 }
 
 // newServer makes the node's port. It asks about its callers with a client of
@@ -143,6 +152,13 @@ func newServer(ctx context.Context, c Config, rc *rest.Config, clientset kuberne
 
 // look has a gang looked at.
 func (r *Reconciler) look(key string) { r.wake.add(Request{Gang: key}) }
+
+// lookAtAll has all gangs looked at, those too whose pods were not known to be any's.
+func (r *Reconciler) lookAtAll() {
+	for _, key := range slices.Concat(r.registry.keys(""), r.owners.keys("")) {
+		r.look(key)
+	}
+}
 
 // listed is called after each listing: the gangs whose jobs have changed are
 // looked at, and so are those whose job was expected and not seen.

@@ -252,15 +252,11 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
 		// Before any gang is looked at: what is not read yet would look like silence.
 		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])
 	}
-	r.people = newPeople(ctx, o, r.config.Spool, load, func() {
-		for _, key := range slices.Concat(r.registry.keys(""), r.owners.keys("")) {
-			r.look(key)
-		}
-	})
+	r.people = newPeople(ctx, o, r.config.Spool, load, r.lookAtAll)
 	if o.OnlyUser != "" {
 		return r.people.now(ctx, o.OnlyUser)
 	}
-	for _, name := range r.identities.Users() {
+	for _, name := range r.identities.get().Users() {
 		_, _ = r.people.user(name) // it is being read from now on
 	}
 	return nil

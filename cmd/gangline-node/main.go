@@ -11,11 +11,15 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/leader"
 	"github.com/gangline/gangline/provider/local"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/site/sites"
@@ -52,7 +56,8 @@ func command() *cobra.Command {
 }
 
 func runCommand() *cobra.Command {
-	var configFile, kubeconfig, logFormat string
+	var p process
+	var logFormat string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
 		Short: "Run the virtual node until it is told to end",
@@ -65,11 +70,12 @@ started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
 			if err != nil {
 				return err
 			}
-			return run(logr.NewContext(cmd.Context(), log), configFile, kubeconfig)
+			return p.run(logr.NewContext(cmd.Context(), log))
 		},
 	}
-	cmd.Flags().StringVar(&configFile, "config", "", "configuration file")
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the pod's own ServiceAccount")
+	cmd.Flags().StringVar(&p.configFile, "config", "", "configuration file")
+	cmd.Flags().StringVar(&p.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the pod's own ServiceAccount")
+	cmd.Flags().StringVar(&p.address, "address", os.Getenv("GANGLINE_ADDRESS"), "IP at which the API server reaches this process, in place of the configuration's kubelet.address")
 	cmd.Flags().StringVar(&logFormat, "log-format", "text", "text or json")
 	cobra.CheckErr(cmd.MarkFlagRequired("config"))
 	return cmd
@@ -106,15 +112,45 @@ func logger(format string) (logr.Logger, error) {
 	return log, nil
 }
 
-func run(ctx context.Context, configFile, kubeconfig string) error {
-	config, err := provider.LoadConfig(configFile)
+// process is what one process is told that others of the same configuration are not.
+type process struct {
+	configFile, kubeconfig, address string
+}
+
+func (p process) load() (provider.Config, error) {
+	return provider.LoadConfig(p.configFile, func(c *provider.Config) {
+		if p.address != "" {
+			c.Kubelet.Address = p.address
+		}
+	})
+}
+
+func (p process) run(ctx context.Context) error {
+	config, err := p.load()
 	if err != nil {
 		return err
 	}
-	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	rest, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
+	lead := func(ctx context.Context) error { return p.lead(ctx, config, rest) }
+	if !config.LeaderElection.Enabled {
+		return lead(ctx)
+	}
+	clientset, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return fmt.Errorf("making the API server's client: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("asking for the own host name: %w", err)
+	}
+	return leader.Run(ctx, clientset, config.Lease(host+"_"+uuid.NewString()), lead)
+}
+
+// lead is the life of the virtual nodes in this process.
+func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Config) error {
 	only, err := config.OnlyUser()
 	if err != nil {
 		return err
@@ -143,7 +179,7 @@ func run(ctx context.Context, configFile, kubeconfig string) error {
 	}
 	return provider.Run(ctx, provider.Options{
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
-		Sites: users, OnlyUser: only, UIDs: uids,
+		Sites: users, OnlyUser: only, UIDs: uids, Reload: p.load,
 	})
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,9 +191,14 @@ func changedMap(w *world) {
 	users := harness.Users()
 	w.create(w.makePod("old", "sleep 600", resources("1", "1")))
 	w.waitPhase("old", corev1.PodRunning)
-	w.reconfigure(func(c *provider.Config) {
-		c.Identity = identity.Map{{Identity: identity.Identity{User: users[1]}}}
-	})
+	change := func(m identity.Map) {
+		require.NoError(w, w.env.Node.Reconfigure(func(c *provider.Config) { c.Identity = m }))
+		w.eventually("the map is read while the node runs", func(ctx context.Context) (bool, string) {
+			out, err := w.env.Kubectl(ctx, "", "get", "events", "--field-selector=reason=ConfigReloaded,involvedObject.name="+w.env.Name, "-o", "jsonpath={.items[*].message}")
+			return err == nil && strings.Contains(out, fmt.Sprintf("%d rules", len(m))), out
+		})
+	}
+	change(identity.Map{{Identity: identity.Identity{User: users[1]}}})
 	w.create(w.makePod("new", "sleep 600", resources("1", "1")))
 	w.waitPhase("new", corev1.PodRunning)
 	assert.Equal(w, users[1]+"\n", w.must("exec", "new", "--", "id", "-un"))
@@ -203,7 +209,7 @@ func changedMap(w *world) {
 	w.must("delete", "pod", "old", "new", "--grace-period=1")
 	w.waitGone("old")
 	w.waitGone("new")
-	w.reconfigure(func(c *provider.Config) { c.Identity = identities() })
+	change(identities())
 }
 
 func asRoot(w *world) {

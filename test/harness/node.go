@@ -132,8 +132,28 @@ func (n *Node) Reconfigure(change func(*provider.Config)) error {
 	return os.WriteFile(n.config, data, 0o644)
 }
 
+// Standby runs another process of the same virtual node, which is to stand by. Its log has
+// the given name.
+func (n *Node) Standby(name string) (*Node, error) {
+	second := &Node{process: process{dir: n.dir, name: name}, options: n.options, config: n.config}
+	if err := second.start(second.command()); err != nil {
+		return nil, err
+	}
+	return second, nil
+}
+
 // Start runs gangline-node and waits until the node is Ready.
 func (n *Node) Start(ctx context.Context) error {
+	if err := n.start(n.command()); err != nil {
+		return err
+	}
+	if err := n.waitReady(ctx); err != nil {
+		return errors.Join(err, n.Stop())
+	}
+	return nil
+}
+
+func (n *Node) command() *exec.Cmd {
 	o := n.options
 	cmd := exec.Command(n.binary(), "run", "--config", n.config, "--kubeconfig", filepath.Join(o.Dir, "credentials", "kubeconfig"))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.Home}
@@ -144,13 +164,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if os.Geteuid() == 0 && o.UID != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}}
 	}
-	if err := n.start(cmd); err != nil {
-		return err
-	}
-	if err := n.waitReady(ctx); err != nil {
-		return errors.Join(err, n.Stop())
-	}
-	return nil
+	return cmd
 }
 
 func (n *Node) waitReady(ctx context.Context) error {

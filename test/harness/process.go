@@ -67,6 +67,12 @@ func (p *process) Kill() error {
 	return err
 }
 
+// Freeze stops the process as a machine that is overloaded would, and Thaw lets it go on.
+func (p *process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw is the end of Freeze.
+func (p *process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Exited is closed when the process has ended.
 func (p *process) Exited() <-chan struct{} { return p.exited }
 

@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/test/harness"
+)
+
+// TestStandby runs two processes of one virtual node. Its cases follow one another: each
+// begins with the process that leads and one that stands by, and leaves it so.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	env := environment(t, "standby", "slurm", 2, func(c *provider.Config) {
+		c.LeaderElection = provider.LeaderElectionConfig{
+			Enabled: true, LeaseDuration: seconds(3), RenewDeadline: seconds(2), RetryPeriod: seconds(0.5),
+		}
+	})
+	pair := &pair{leads: env.Node}
+	pair.another(t)
+	t.Cleanup(func() { assert.NoError(t, errors.Join(pair.leads.Stop(), pair.waits.Stop())) })
+	for _, test := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"a leader that is killed is followed, and nothing is doubled", pair.killed},
+		{"a leader that is told to end hands over", pair.handsOver},
+		{"a leader that was frozen ends when it wakes up", pair.frozen},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(newWorld(t, env)) })
+	}
+}
+
+func seconds(n float64) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(n * float64(time.Second))}
+}
+
+// pair are the two processes.
+type pair struct {
+	leads, waits *harness.Node
+	started      int
+}
+
+// another starts a process that stands by.
+func (p *pair) another(t *testing.T) {
+	t.Helper()
+	p.started++
+	var err error
+	p.waits, err = p.leads.Standby(fmt.Sprintf("standby-%d", p.started))
+	require.NoError(t, err)
+}
+
+// leading waits until the process that stood by leads.
+func (p *pair) leading(w *world) {
+	w.Helper()
+	w.eventually("the other process leads", func(context.Context) (bool, string) {
+		log := said(w, p.waits)
+		return strings.Contains(log, "msg=leading"), log
+	})
+}
+
+// swap is for when the other process leads: another stands by then.
+func (p *pair) swap(w *world) {
+	w.Helper()
+	p.leading(w)
+	p.leads = p.waits
+	w.env.Node = p.leads
+	p.another(w.T)
+}
+
+func said(w *world, n *harness.Node) string {
+	data, err := os.ReadFile(n.LogFile())
+	require.NoError(w, err)
+	return string(data)
+}
+
+// gang creates a gang that runs, and returns its pods.
+func (p *pair) gang(w *world, name string) []corev1.Pod {
+	w.Helper()
+	w.create(makeJobSet(name, w.replicated("w", "echo up; sleep 600", 2, resources("1", "1"))))
+	return w.waitAll(name, corev1.PodRunning, 2)
+}
+
+// whole makes sure that a gang runs on as the one job that it was, and answers.
+func (p *pair) whole(w *world, name string) {
+	w.Helper()
+	pods := w.waitAll(name, corev1.PodRunning, 2)
+	assert.Len(w, w.jobs(pods...), 1)
+	for _, pod := range pods {
+		w.eventually("exec by way of the new leader", func(ctx context.Context) (bool, string) {
+			out, err := w.env.Kubectl(ctx, "", "-n", w.namespace, "exec", pod.Name, "--", "echo", "here")
+			return err == nil && out == "here\n", out
+		})
+	}
+	assert.Zero(w, pods[0].Status.ContainerStatuses[0].RestartCount)
+}
+
+func (p *pair) killed(w *world) {
+	p.gang(w, "runs")
+	require.NoError(w, p.leads.Kill())
+	w.create(makeJobSet("comes", w.replicated("w", "sleep 600", 2, resources("1", "1")))) // nobody is there
+	p.swap(w)
+	p.whole(w, "runs")
+	p.whole(w, "comes")
+}
+
+func (p *pair) handsOver(w *world) {
+	p.gang(w, "runs")
+	require.NoError(w, p.leads.Stop())
+	p.swap(w)
+	p.whole(w, "runs")
+}
+
+func (p *pair) frozen(w *world) {
+	p.gang(w, "runs")
+	require.NoError(w, p.leads.Freeze())
+	p.leading(w) // and waits for the lock, which the frozen one has
+	old := p.leads
+	require.NoError(w, old.Thaw())
+	select {
+	case <-old.Exited():
+	case <-time.After(patience):
+		require.Fail(w, "a leader without a lease went on")
+	}
+	assert.Contains(w, said(w, old), "another process may have it by now")
+	p.swap(w)
+	p.whole(w, "runs")
+}
