@@ -7,7 +7,7 @@ BIN := bin
 WLM ?= slurm
 GO_TEST_FLAGS ?=
 TOOLS := go tool -modfile=test/tools/go.mod
-VERSION ?= v1.37.2-gangline-dev
+VERSION ?=
 
 .PHONY: help
 help: ## List the targets
@@ -23,8 +23,8 @@ install-tests: ## Install those that the tests need
 
 .PHONY: build
 build: ## Build the programs into bin/
-	@echo "building gangline-controller, gangline-node and gangline-agent"
-	@go build -o $(BIN)/ ./cmd/gangline-node ./cmd/gangline-controller
+	@echo "building gangline-controller, gangline-node, gangline-agent and kubectl-gangline"
+	@go build -o $(BIN)/ ./cmd/gangline-node ./cmd/gangline-controller ./cmd/kubectl-gangline
 	@CGO_ENABLED=0 go build -o $(BIN)/gangline-agent ./cmd/gangline-agent
 
 .PHONY: build-faults
@@ -43,6 +43,11 @@ metrics-server: ## Build the metrics-server of the tests into bin/ (the first ti
 	@echo "building metrics-server"
 	@go build -C test/metricsserver -o $(CURDIR)/$(BIN)/metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server
 
+.PHONY: pagecheck
+pagecheck: ## Build what opens the node's web page in a browser, for the tests, into bin/
+	@echo "building pagecheck"
+	@go build -C test/page -o $(CURDIR)/$(BIN)/pagecheck .
+
 .PHONY: demo
 demo: install devcluster build ## Show the main job end to end (WLM=local: without Slurm)
 	@go run ./test/demo up --wlm $(WLM)
@@ -52,12 +57,15 @@ demo-down: ## End what demo has left running
 	@go run ./test/demo down
 
 .PHONY: test
-test: install-tests devcluster metrics-server build build-faults unit e2e ## Pass all tests
+test: install-tests devcluster metrics-server pagecheck build build-faults unit e2e ## Pass all tests
 
 .PHONY: unit
 unit: ## Unit tests, and those of single parts against the real tools
 	go test $(GO_TEST_FLAGS) $$(go list ./... | grep -v /test/e2e)
 	cd test/compat && go test $(GO_TEST_FLAGS) ./...
+	cd test/helm && go test $(GO_TEST_FLAGS) ./...
+	cd test/dashboard && go test $(GO_TEST_FLAGS) ./...
+	cd build && go test $(GO_TEST_FLAGS) ./...
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane and a real Slurm
@@ -80,15 +88,29 @@ lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 	go vet -tags faults ./provider/faults
 	$(TOOLS) staticcheck ./...
 	cd test/compat && go vet ./...
+	cd test/helm && go vet ./... && go tool -modfile=../tools/go.mod staticcheck ./...
+	cd build && go vet ./... && go tool -modfile=../test/tools/go.mod staticcheck ./...
+	cd test/page && go vet ./...
+	cd test/dashboard && go vet ./...
 	shellcheck .ci/run $$(git ls-files '*.sh')
 	go run ./controller/api/gen --check
+	go run -C test/helm ./manifests --root ../.. --check
 
 .PHONY: generate
-generate: ## Write deep copies, CRDs and the generated documents anew
+generate: ## Write deep copies, CRDs, manifests and the generated documents anew
 	go run ./controller/api/gen
 	go test ./translate -run TestDocument -update
 	go test ./provider/slurm -run TestDocument -update
+	go test ./provider/observe/metrics -run TestDocument -update
+	go test ./controller/manager -run TestDocument -update
+	go test ./controller/manager -run TestTheWebhookManifest -update
+	go run -C test/helm ./manifests --root ../..
+	cd test/helm && go test -run TestRenders -update .
+
+.PHONY: dist
+dist: ## Make archives, images, chart and checksums in dist/ (VERSION=, PUSH=registry)
+	go run -C build . --root .. --out ../dist --version "$(VERSION)" --push "$(PUSH)"
 
 .PHONY: clean
-clean: ## Remove bin/
-	rm -rf $(BIN)
+clean: ## Remove bin/ and dist/
+	rm -rf $(BIN) dist

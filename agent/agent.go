@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/usage"
 	"github.com/gangline/gangline/agent/watch"
@@ -92,7 +91,7 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	if err != nil {
 		return nil, fmt.Errorf("opening the SSH service of slot %d: %w", k, err)
 	}
-	if !device.Bound(g.Slots[k].GPUs, a.cfg.Devices).Known() {
+	if !a.cfg.bound(g.Slots[k].GPUs).Known() {
 		logger.Warn("the workload manager does not say which devices the slot has: its pod sees all of the node's; in Slurm, name the device files in gres.conf",
 			"gpus", g.Slots[k].GPUs)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gangline/gangline/agent/device"
@@ -42,6 +43,9 @@ type Config struct {
 	// job: soon afterwards it kills everything, and the end must be reported
 	// before.
 	KillWait time.Duration
+	// Unlaunched tells that no launcher sees how the agents end: the workload manager has
+	// started them itself, and takes the job's exit code from theirs.
+	Unlaunched bool
 	// Steps is the workload manager's way to start steps, nil if it has none.
 	Steps  StepStarter
 	Pace   watch.Pace
@@ -60,7 +64,9 @@ const (
 
 	managerLocal = "local"
 
-	envSlurmJob = "SLURM_JOB_ID"
+	envSlurmJob  = "SLURM_JOB_ID"
+	envSlurmTask = "SLURM_PROCID"
+	envFluxTask  = "FLUX_TASK_RANK"
 )
 
 // The default suits Slurm's default KillWait of 30 s.
@@ -90,7 +96,8 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 	if c.JobID == "" {
 		return Config{}, fmt.Errorf("the job's id is not known: neither SLURM_JOB_ID nor FLUX_JOB_ID nor %s is set", envJobID)
 	}
-	if c.Node = firstSet(env, "SLURMD_NODENAME", envNode); c.Node == "" {
+	// A Flux before 0.70 leaves {{node.name}} as it is.
+	if c.Node = firstSet(env, "SLURMD_NODENAME", envNode); c.Node == "" || strings.Contains(c.Node, "{{") {
 		if c.Node, err = os.Hostname(); err != nil {
 			return Config{}, fmt.Errorf("asking the node's name: %w", err)
 		}
@@ -109,12 +116,21 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 	if c.KillWait, err = killWait(env(envKillWait)); err != nil {
 		return Config{}, err
 	}
+	c.Unlaunched = env(envFluxTask) != "" && env(envSlurmTask) == ""
 	if env(envSlurmJob) != "" {
 		c.Steps = launcher.Srun{}
 	}
 	c.fillUser()
 	c.Address, err = ownAddress(c.Node, env, hostNetwork{})
 	return c, err
+}
+
+// bound is the binding of a slot of so many devices.
+func (c Config) bound(devices int) device.Binding {
+	if c.Unlaunched {
+		return device.Share(devices, c.Devices)
+	}
+	return device.Bound(devices, c.Devices)
 }
 
 // fillUser asks the system for what the environment does not tell. The user may
@@ -145,9 +161,9 @@ func killWait(text string) (time.Duration, error) {
 }
 
 func taskOf(env func(string) string) (int, error) {
-	text := firstSet(env, "SLURM_PROCID", "FLUX_TASK_RANK", envTask)
+	text := firstSet(env, envSlurmTask, envFluxTask, envTask)
 	if text == "" {
-		return 0, fmt.Errorf("the task's number is not known: neither SLURM_PROCID nor FLUX_TASK_RANK nor %s is set; give --task", envTask)
+		return 0, fmt.Errorf("the task's number is not known: neither %s nor %s nor %s is set; give --task", envSlurmTask, envFluxTask, envTask)
 	}
 	task, err := strconv.Atoi(text)
 	if err != nil || task < 0 {

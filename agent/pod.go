@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gangline/gangline/agent/attach"
-	"github.com/gangline/gangline/agent/device"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
@@ -50,6 +49,8 @@ type pod struct {
 	evicted       string // why it was, if it was
 
 	interrupted bool // it was told to end because the allocation ends
+
+	taken time.Time // when the agent began with it
 }
 
 // execution is one run of a container as far as the slot knows it.
@@ -68,6 +69,7 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 		life:    lifecycle.NewPod(o),
 		current: map[string]*execution{},
 		runs:    map[string]int{},
+		taken:   time.Now(),
 		logger:  s.logger.With("pod", o.Namespace+"/"+o.Name),
 	}
 	dirs := s.dirs(o.UID)
@@ -143,6 +145,7 @@ func (p *pod) runDir() string {
 // status is what is to be reported of the pod.
 func (p *pod) status() spool.PodStatus {
 	status := p.life.Status()
+	status.Taken = p.taken
 	status.Interrupted = p.interrupted
 	if p.evicted != "" && p.life.Finished() {
 		status.Reason, status.Message = wellknown.ReasonEvicted, p.evicted
@@ -216,7 +219,7 @@ func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, erro
 		user:      p.slot.cfg.User,
 		dir:       runDir,
 		container: lifecycle.RunID(p.orders.UID, c.Name, run),
-		devices:   device.Bound(p.slot.spec.GPUs, p.slot.cfg.Devices),
+		devices:   p.slot.cfg.bound(p.slot.spec.GPUs),
 	}
 	if p.slot.cfg.PrivateRoot == nil {
 		s.apart = sharesNode(p.slot.index, p.names)

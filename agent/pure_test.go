@@ -346,3 +346,22 @@ func modified(t *testing.T, path string) time.Time {
 	require.NoError(t, err)
 	return info.ModTime()
 }
+
+func TestAnAgentThatFluxStarts(t *testing.T) {
+	env := map[string]string{
+		"FLUX_JOB_ID": "ƒ7", "GANGLINE_JOB_ID": "f7", "FLUX_TASK_RANK": "2", "GANGLINE_NODE": "n1",
+		"GANGLINE_ADDRESS": "10.0.0.1", "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+	}
+	read := func() Config {
+		c, err := FromEnvironment("/spool/gangs/pi-1", -1, func(name string) string { return env[name] })
+		require.NoError(t, err)
+		return c
+	}
+	c := read()
+	assert.Equal(t, []any{"f7", 2, "n1", true}, []any{c.JobID, c.Task, c.Node, c.Unlaunched})
+	assert.Equal(t, map[string]string{"CUDA_VISIBLE_DEVICES": "0"}, c.bound(1).Variables(), "all slots of the job were given four")
+	env["GANGLINE_NODE"] = "{{node.name}}"
+	assert.NotContains(t, read().Node, "{{", "an older Flux does not fill it in")
+	env["SLURM_PROCID"] = "0"
+	assert.False(t, read().Unlaunched, "srun says how it ends")
+}

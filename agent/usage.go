@@ -48,7 +48,7 @@ func (p *pod) measure(container string, run int, proc *process.Process) (end fun
 func (a *agent) reportUsage(ctx context.Context, slots []*slot) {
 	devices := map[int]string{}
 	for _, s := range slots {
-		bound := device.Bound(s.spec.GPUs, a.cfg.Devices)
+		bound := a.cfg.bound(s.spec.GPUs)
 		if visible := bound.Variables()[device.Nvidia]; s.spec.GPUs > 0 && visible != "" {
 			devices[s.index] = visible
 		}

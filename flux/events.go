@@ -49,19 +49,26 @@ func (e Event) read(name string, context any) error {
 	return nil
 }
 
+// jsonEvent is an event as Flux writes it.
+type jsonEvent struct {
+	Timestamp float64         `json:"timestamp"`
+	Name      string          `json:"name"`
+	Context   json.RawMessage `json:"context"`
+}
+
+func (e jsonEvent) event() Event {
+	return Event{Time: unixTime(e.Timestamp), Name: e.Name, Context: e.Context}
+}
+
 // parseEvents reads lines of an eventlog.
 func parseEvents(lines string) ([]Event, error) {
 	var events []Event
 	for line := range strings.Lines(lines) {
-		var e struct {
-			Timestamp float64         `json:"timestamp"`
-			Name      string          `json:"name"`
-			Context   json.RawMessage `json:"context"`
-		}
+		var e jsonEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, fmt.Errorf("reading an eventlog: %q: %w", line, err)
 		}
-		events = append(events, Event{Time: unixTime(e.Timestamp), Name: e.Name, Context: e.Context})
+		events = append(events, e.event())
 	}
 	return events, nil
 }

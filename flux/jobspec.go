@@ -139,8 +139,14 @@ func (j *Jobspec) SetShellOption(name string, value any) {
 // SetOutput has what the tasks print, of both streams, go to a file of the first node.
 // Flux fills in templates like {{id}} in the path. Where no output is set, it is kept
 // with the job: see Handle.Output.
-func (j *Jobspec) SetOutput(path string) {
+func (j *Jobspec) SetOutput(path string) { j.setOutput(path, "truncate") }
+
+// AppendOutput is SetOutput to a file that keeps what is in it. Flux 0.60 or later.
+func (j *Jobspec) AppendOutput(path string) { j.setOutput(path, "append") }
+
+func (j *Jobspec) setOutput(path, mode string) {
 	j.SetShellOption("output", map[string]any{
+		"mode":   mode,
 		"stdout": map[string]string{"type": "file", "path": path},
 		"stderr": map[string]string{"type": "file", "path": path},
 	})

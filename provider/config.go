@@ -58,9 +58,10 @@ type Config struct {
 	// gangs are of this process's user.
 	Identity identity.Map `json:"identity,omitempty"`
 
-	// WorkloadManager is "slurm" or "local".
+	// WorkloadManager is "slurm", "flux" or "local".
 	WorkloadManager string      `json:"workloadManager"`
 	Slurm           SlurmConfig `json:"slurm,omitempty"`
+	Flux            FluxConfig  `json:"flux,omitzero"`
 	Local           LocalConfig `json:"local,omitempty"`
 
 	// Partition is where gangs go that name none; empty for the workload
@@ -145,6 +146,11 @@ type Config struct {
 	Kubelet KubeletConfig `json:"kubelet"`
 	// MetricsAddress serves /metrics, /healthz and /readyz; empty for none.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
+	// PageAddress serves the first node's web page without asking who looks, as in
+	// "127.0.0.1:10280": a loopback IP only, so whoever has an account on this machine sees
+	// it. Empty for none: the page is at the node's own port in any case, behind its
+	// authentication.
+	PageAddress string `json:"pageAddress,omitempty"`
 }
 
 // SlurmConfig is how Slurm is reached: by its command line tools or, with REST, by
@@ -300,8 +306,8 @@ func (c *Config) validate() error {
 	require(c.NodeName != "", "nodeName is missing")
 	require(filepath.IsAbs(c.Spool), "spool must be an absolute path, not %q", c.Spool)
 	require(filepath.IsAbs(c.Agent) || c.Access.Mode == sites.SSH && c.Agent == "", "agent must be an absolute path, not %q", c.Agent)
-	require(c.WorkloadManager == "slurm" || c.WorkloadManager == "local",
-		"workloadManager must be slurm or local, not %q", c.WorkloadManager)
+	require(slices.Contains([]string{"slurm", managerFlux, "local"}, c.WorkloadManager),
+		"workloadManager must be slurm, flux or local, not %q", c.WorkloadManager)
 	require(c.WorkloadManager != "local" || (filepath.IsAbs(c.Local.StateDir) && len(c.Local.Nodes) > 0),
 		"the local workload manager needs local.stateDir, an absolute path, and local.nodes")
 	require(c.QueueFactor >= 1, "queueFactor must be 1 or more, not %d", c.QueueFactor)
@@ -313,7 +319,7 @@ func (c *Config) validate() error {
 	for _, problem := range validation.IsValidLabelValue(c.Cluster) {
 		require(false, "cluster %q cannot be a label's value: %s", c.Cluster, problem)
 	}
-	for _, problem := range slices.Concat(c.Slurm.REST.problems(), c.nodeProblems(), c.nodesProblems(), c.wishProblems()) {
+	for _, problem := range slices.Concat(c.Slurm.REST.problems(), c.fluxProblems(), c.nodeProblems(), c.nodesProblems(), c.wishProblems()) {
 		require(false, "%s", problem)
 	}
 	for _, i := range c.Images {
@@ -328,6 +334,6 @@ func (c *Config) validate() error {
 	for _, p := range c.ReadOnlyHostPaths {
 		require(filepath.IsAbs(p), "readOnlyHostPaths must be absolute, not %q", p)
 	}
-	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.LeaderElection.validate(), c.validateAccess())
+	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.validatePage(), c.LeaderElection.validate(), c.validateAccess())
 	return errors.Join(errs...)
 }

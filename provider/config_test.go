@@ -43,7 +43,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	cases := map[string]struct{ add, says string }{
 		"an unknown field":                {"partiton: gpu\n", `unknown field "partiton"`},
 		"a relative spool":                {"spool: shared\n", "spool must be an absolute path"},
-		"an unknown workload manager":     {"workloadManager: pbs\n", "workloadManager must be slurm or local"},
+		"an unknown workload manager":     {"workloadManager: pbs\n", "workloadManager must be slurm, flux or local"},
 		"local without nodes":             {"workloadManager: local\n", "local.nodes"},
 		"a negative queue factor":         {"queueFactor: -1\n", "queueFactor must be 1 or more"},
 		"a time that is none":             {"jobInterval: soon\n", "soon"},

@@ -24,11 +24,20 @@ type jobTable struct {
 	at     time.Time // when the query began whose answer this is
 }
 
-// run queries until the context ends. After each query it calls listed, with
-// the names whose jobs have changed or vanished since the one before.
+// leastPause is the least time between two queries, whatever happens. It also bounds from
+// below how soon a job can be missing from several listings, and so count as lost.
+const leastPause = 250 * time.Millisecond
+
+// run queries until the context ends, at intervals and when the workload manager tells of
+// changes. After each query it calls listed, with the names whose jobs have changed or
+// vanished since the one before.
 func (t *jobTable) run(ctx context.Context, listed func(changed []string, err error)) error {
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
+	var changes <-chan struct{}
+	if n, ok := t.manager.(wlm.Notifier); ok {
+		changes = n.Changes(ctx)
+	}
 	for {
 		changed, err := t.refresh(ctx)
 		if ctx.Err() != nil {
@@ -36,10 +45,22 @@ func (t *jobTable) run(ctx context.Context, listed func(changed []string, err er
 		}
 		t.tell(ctx, err)
 		listed(changed, err)
+		pause := time.After(min(leastPause, t.interval))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			continue
+		case <-changes:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause:
+		}
+		select { // what else has happened meanwhile is in the same answer
+		case <-changes:
+		default:
 		}
 	}
 }

@@ -48,6 +48,8 @@ type note struct {
 	unmet string
 	// trouble is why the spool could not be written, as last told.
 	trouble string
+	// start is when what of the gang's start happened.
+	start starting
 	// told is how far the pods' agents' Events have been told.
 	told map[types.UID]*telling
 	// absent are the Events about objects that do not exist, each told once.

@@ -26,10 +26,14 @@ type NodeFacts struct {
 	// Unreachable is the last query's error, nil while the workload manager
 	// answers.
 	Unreachable error
-	Version     string // the kubelet version shown, "v1.37.2-gangline"
+	Version     string // gangline-node's own, "v0.1.0"
 	ClusterUID  types.UID
 	Now         time.Time
 }
+
+// kubernetesVersion is that of the kubelet whose API the node serves. Tools compare it
+// with the API server's, so the node's version begins with it.
+const kubernetesVersion = "v1.37.2"
 
 // NodeObject builds the virtual node: capacity from the partition's nodes that
 // take jobs, whoever uses them, and allocatable times the queue factor, since
@@ -67,7 +71,7 @@ func NodeObject(f NodeFacts, previous *corev1.Node) *corev1.Node {
 				MachineID:               id,
 				SystemUUID:              id,
 				BootID:                  id, // it never boots
-				KubeletVersion:          f.Version,
+				KubeletVersion:          kubernetesVersion + "-gangline-" + f.Version,
 				OperatingSystem:         "linux",
 				Architecture:            f.Config.Architecture,
 				OSImage:                 "HPC nodes",

@@ -2,10 +2,13 @@ package provider
 
 import (
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/wlm"
@@ -16,7 +19,7 @@ func nodeFacts() NodeFacts {
 	c := Config{NodeName: "hpc", Cluster: "alps", WorkloadManager: "slurm", Partition: "gpu", Kubelet: KubeletConfig{Address: "10.0.0.5"}}
 	c.setDefaults()
 	return NodeFacts{
-		Config: c, Manager: "slurm 22.05.8", Version: "v1.37.2-gangline", ClusterUID: "u", Now: testNow,
+		Config: c, Manager: "slurm 22.05.8", Version: "v0.1.0", ClusterUID: "u", Now: testNow,
 		Inventory: wlm.Inventory{Partitions: []wlm.Partition{
 			{Name: "cpu", Default: true, Nodes: []wlm.Node{{Name: "c1", CPUs: 64}}},
 			{Name: "gpu", Nodes: []wlm.Node{
@@ -130,4 +133,11 @@ func TestPublishedLooksAtWhatIsOurs(t *testing.T) {
 			assert.Equal(t, c.published, published(Config{GPUResource: "nvidia.com/gpu"}, server, want))
 		})
 	}
+}
+
+// TestTheKubeletsVersionIsOfItsLibraries: v0.N of them is Kubernetes v1.N.
+func TestTheKubeletsVersionIsOfItsLibraries(t *testing.T) {
+	mod, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	assert.Contains(t, string(mod), "\tk8s.io/api v0."+strings.TrimPrefix(kubernetesVersion, "v1.")+"\n")
 }

@@ -19,8 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/gangline/gangline/provider/observe/health"
+	"github.com/gangline/gangline/provider/observe/metrics"
+	"github.com/gangline/gangline/provider/observe/tracing"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -71,6 +74,7 @@ func (c Config) each() []Config {
 		}
 		n.NodeTaints = slices.Concat(first.NodeTaints, entry.NodeTaints)
 		n.MetricsAddress = "" // the first one serves those of all
+		n.PageAddress = ""
 		all = append(all, n)
 	}
 	return all
@@ -109,11 +113,16 @@ type common struct {
 	clientset kubernetes.Interface
 	cluster   types.UID
 	version   string // the workload manager's
+	manager   wlm.Manager
 	jobs      *jobTable
 	inventory *sharedInventory
 	family    *family
 	// identities are those of all nodes.
 	identities *identities
+	// metrics are those of what the nodes share; ready are the parts that must be ready.
+	metrics *metrics.Process
+	ready   *health.Readiness
+	tracer  *tracing.Tracer
 }
 
 // family are the registries of the process's virtual nodes: a gang may depend on one that
@@ -146,6 +155,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer closeTracer(ctx, shared.tracer)
 	var nodes []nodeRun
 	for _, c := range o.Config.each() {
 		n, err := prepareNode(ctx, o, c, shared)
@@ -205,8 +215,18 @@ func runAll(ctx context.Context, nodes []nodeRun) error {
 }
 
 func newCommon(ctx context.Context, o Options) (common, error) {
+	counted, err := metrics.NewProcess(ctrlmetrics.Registry, o.Version)
+	if err != nil {
+		return common{}, err
+	}
+	tracer, err := newTracer(ctx, o.Version)
+	if err != nil {
+		return common{}, err
+	}
 	rc := rest.CopyConfig(o.REST)
 	rc.QPS, rc.Burst = apiQPS, apiBurst
+	rc.Wrap(counted.API)
+	asked := counted.Manager(o.Manager)
 	clientset, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return common{}, fmt.Errorf("making the API server's client: %w", err)
@@ -215,7 +235,7 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 	if err != nil {
 		return common{}, fmt.Errorf("reading the cluster's identity (namespace kube-system): %w", err)
 	}
-	version, err := o.Manager.Name(ctx)
+	version, err := asked.Name(ctx)
 	if err != nil {
 		return common{}, fmt.Errorf("asking the workload manager for its version: %w", err)
 	}
@@ -223,10 +243,11 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 	return common{
 		rest: rc, clientset: clientset, cluster: system.UID, version: version,
 		jobs: &jobTable{
-			manager: o.Manager, interval: o.Config.JobInterval.Duration, history: newHistory(o.Manager, all.submitted),
+			manager: asked, interval: o.Config.JobInterval.Duration, history: newHistory(asked, all.submitted),
 		},
 		family: all, identities: newIdentities(o.Config.Identity),
-		inventory: &sharedInventory{Manager: o.Manager, fresh: o.Config.InventoryInterval.Duration / 2},
+		manager: asked, metrics: counted, ready: &health.Readiness{}, tracer: tracer,
+		inventory: &sharedInventory{Manager: asked, fresh: o.Config.InventoryInterval.Duration / 2},
 	}, nil
 }
 
@@ -234,9 +255,9 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 // by a label.
 func metricsOf(c Config, node string) prometheus.Registerer {
 	if len(c.Nodes) == 0 {
-		return metrics.Registry
+		return ctrlmetrics.Registry
 	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{"node": node}, metrics.Registry)
+	return prometheus.WrapRegistererWith(prometheus.Labels{"node": node}, ctrlmetrics.Registry)
 }
 
 // sharedInventory is a workload manager that is asked for its inventory once for all

@@ -24,6 +24,7 @@ func (v *virtualNode) publish(ctx context.Context, ready <-chan struct{}) {
 	case <-ctx.Done():
 		return
 	case <-ready: // the controller has made the node, or found it
+		v.published.Done()
 	}
 	for {
 		select {

@@ -87,6 +87,9 @@ func (r *Reconciler) orderNames(ctx context.Context, s *state) error {
 		return err
 	}
 	faults.At(faults.Named)
+	if len(before) == 0 {
+		s.note.start.reported = time.Now()
+	}
 	return nil
 }
 
@@ -126,6 +129,7 @@ func (r *Reconciler) orderRun(ctx context.Context, s *state, p *podState, in *in
 		return err
 	}
 	faults.At(faults.Ordered)
+	setTime(&s.note.start.ordered, p.uid(), time.Now())
 	p.started = true
 	if err := r.ordered(s, p, orders); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
@@ -79,27 +80,12 @@ type orphanTable struct {
 	cleaned  *prometheus.CounterVec // by kind
 }
 
-func newOrphanTable(c Config, recorder record.EventRecorder, registerer prometheus.Registerer) (*orphanTable, error) {
-	o := &orphanTable{
+func newOrphanTable(c Config, recorder record.EventRecorder, m *metrics.Node) *orphanTable {
+	return &orphanTable{
 		config: c.Orphans, since: map[string]time.Time{}, told: map[string]bool{}, recorder: recorder,
-		node: nodeReference(c.NodeName),
-		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gangline_orphans", Help: "Jobs and spool directories that bear this node's mark and that it knows nothing of.",
-		}, []string{"kind"}),
-		cleaned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gangline_orphans_cleaned_total", Help: "Cancellations of orphaned jobs and removals of orphaned spool directories.",
-		}, []string{"kind"}),
+		node:  nodeReference(c.NodeName),
+		found: m.OrphansFound, cleaned: m.OrphansCleaned,
 	}
-	for _, kind := range []string{KindJob, KindDirectory} {
-		o.found.WithLabelValues(kind)
-		o.cleaned.WithLabelValues(kind)
-	}
-	for _, c := range []prometheus.Collector{o.found, o.cleaned} {
-		if err := registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("registering the metrics of orphans: %w", err)
-		}
-	}
-	return o, nil
 }
 
 // due takes in what is found at a moment, and returns what has been an orphan for

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
@@ -64,9 +65,9 @@ func orphanScene(t *testing.T, action string) (*Reconciler, *cancelling, *orphan
 		byName: map[string][]wlm.Job{name: {{ID: "7", Name: name, User: "u", Phase: wlm.PhaseRunning, State: "RUNNING"}}}, at: testNow,
 	}}
 	config := Config{NodeName: "n", Orphans: OrphansConfig{Action: action, Grace: metav1.Duration{Duration: 10 * time.Minute}}}
-	o, err := newOrphanTable(config, record.NewFakeRecorder(10), prometheus.NewRegistry())
+	counted, err := metrics.NewNode(prometheus.NewRegistry(), metrics.Sources{})
 	require.NoError(t, err)
-	return r, m, o, name
+	return r, m, newOrphanTable(config, record.NewFakeRecorder(10), counted), name
 }
 
 func TestAnOrphanIsCleanedAfterTheGracePeriod(t *testing.T) {

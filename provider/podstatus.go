@@ -1,9 +1,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -48,9 +53,7 @@ func (r *Reconciler) accept(ctx context.Context, s *state) error {
 		}
 		after := p.pod.DeepCopy()
 		controllerutil.AddFinalizer(after, wellknown.Finalizer)
-		notes := map[string]string{wellknown.AnnotationGang: s.key}
-		r.noteUser(s, notes)
-		annotate(after, notes)
+		annotate(after, r.identityNotes(s))
 		after.Status = r.statusOf(s, p)
 		pod, err := r.writes.patch(ctx, p.pod, after)
 		if err := ignoreGone(err); err != nil {
@@ -114,8 +117,10 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 	}
 	if pod != p.pod {
 		faults.At(faults.Reported)
+		r.wrote(s, p, p.pod, pod)
 		r.tellTransition(p.pod, pod)
 	}
+	setTime(&s.note.start.told, p.slot, s.writtenAt(p.slot))
 	if !terminal(p.pod) && p.accepted() {
 		if err := r.tellAgent(ctx, s, p); err != nil {
 			return err
@@ -156,12 +161,38 @@ func (r *Reconciler) noteUser(s *state, notes map[string]string) {
 	}
 }
 
-func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
+// identityNotes say of which gang a pod is, and whose that is.
+func (r *Reconciler) identityNotes(s *state) map[string]string {
 	notes := map[string]string{wellknown.AnnotationGang: s.key}
+	if owner := ownerNote(s.gang.Owner); owner != "" {
+		notes[wellknown.AnnotationGangOwner] = owner
+	}
 	r.noteUser(s, notes)
+	return notes
+}
+
+// ownerNote is a gang's owner ("JobSet default/pi") as gangline.dev/depends-on has it
+// ("JobSet/pi"): the namespace is the pod's own. It is "" while the owner is not known.
+func ownerNote(owner string) string {
+	kind, of, _ := strings.Cut(owner, " ")
+	_, name, ok := strings.Cut(of, "/")
+	if !ok {
+		return ""
+	}
+	if kind == "gang" {
+		kind = "Gang" // one that gangline.dev/gang-name has made
+	}
+	return kind + "/" + name
+}
+
+func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
+	notes := r.identityNotes(s)
 	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
 		notes[wellknown.AnnotationAllocation] = a.name()
 		notes[wellknown.AnnotationJobID] = a.job.ID
+		notes[wellknown.AnnotationSubmitted] = a.job.Submitted.UTC().Format(time.RFC3339)
+		notes[wellknown.AnnotationRank] = strconv.Itoa(p.slot)
+		notes[wellknown.AnnotationSize] = strconv.Itoa(len(a.gang.Slots))
 	}
 	if s.job != nil && s.job.Phase == wlm.PhaseQueued && p.slot >= 0 && p.agent == nil && s.note.expected != "" {
 		notes[wellknown.AnnotationExpectedStart] = s.note.expected
@@ -202,4 +233,14 @@ func (r *Reconciler) eventAll(s *state, kind, reason, format string, args ...any
 			r.event(p.pod, kind, reason, format, args...)
 		}
 	}
+}
+
+// eventOne records what is the whole gang's and asks nothing of its pods, for one of them:
+// the first that it has, live or not.
+func (r *Reconciler) eventOne(s *state, kind, reason, format string, args ...any) {
+	if len(s.pods) == 0 {
+		return
+	}
+	first := slices.MinFunc(s.pods, func(a, b *podState) int { return cmp.Compare(uint(a.slot), uint(b.slot)) }) // -1 comes last
+	r.event(first.pod, kind, reason, format, args...)
 }

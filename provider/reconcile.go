@@ -18,9 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/gangline/gangline/provider/faults"
+	"github.com/gangline/gangline/provider/observe/metrics"
+	"github.com/gangline/gangline/provider/observe/tracing"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // Request is one piece of work: a gang, or a pod whose gang is not known yet.
@@ -54,6 +57,10 @@ type Reconciler struct {
 	identities *identities
 	people     *people
 	node       func() *corev1.Node
+
+	metrics *metrics.Node
+	tracer  *tracing.Tracer
+	began   time.Time // this process
 
 	wake    wakeups
 	notes   notes
@@ -97,12 +104,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	s.lose(r.config.JobInterval.Duration)
 	s.decideWith(r.kind, s.hpc, r.config.AllocationGrace.Duration)
 	r.gatherDependencies(s)
+	s.note.start.look(s)
+	if d, known := s.note.start.queueTime(s); known {
+		r.metrics.Queued(d)
+	}
 	r.tellLimit(s)
 	r.lookForMissing(ctx, s)
 	err = r.act(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gang %s: %w", req.Gang, err)
 	}
+	r.metrics.Gang(s.key, s.stage(), len(s.slots))
 	return reconcile.Result{RequeueAfter: s.recheck}, nil
 }
 
@@ -179,6 +191,7 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 	}
 	r.pursueLost(ctx, s)
 	errs = append(errs, r.report(ctx, s))
+	r.trace(s)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -193,6 +206,9 @@ func (r *Reconciler) finish(ctx context.Context, s *state) error {
 		if err := r.markEnded(ctx, s.alloc, *s.ending); err != nil {
 			return err
 		}
+		r.metrics.Ended(s.ending.Outcome)
+		r.eventOne(s, corev1.EventTypeNormal, wellknown.ReasonAllocationOver, "The allocation has ended (%s): %s", s.ending.Outcome, s.ending.Message)
+		s.note.start.over()
 		s.within(time.Second) // a restarted owner's pods may be waiting
 	}
 	if len(s.pods) == 0 {

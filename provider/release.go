@@ -160,13 +160,15 @@ func (s *state) jobOutcome() (outcome, detail string) {
 	}
 	var result spool.Result
 	launched := s.read(s.alloc.dir.Result(), &result)
+	// A listing from before the job's end does not tell that it is in the queue again.
+	queuedAgain := s.job.Phase == wlm.PhaseQueued && s.listed.After(result.Finished)
 	switch {
-	case launched && (s.job.Phase == wlm.PhaseQueued || result.Requeued):
+	case launched && (queuedAgain || result.Requeued):
 		return outcomeRequeued, "it was put back into the queue, and a gang's job is not run again"
 	case s.job.Phase == wlm.PhaseQueued:
 		return "", ""
 	}
-	return string(s.job.Outcome), result.Message
+	return string(s.job.Outcome), cmp.Or(result.Message, s.job.Explanation)
 }
 
 // lostPatience is how long the agents of a job that the workload manager has

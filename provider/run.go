@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -26,13 +28,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/provider/kubelet"
+	"github.com/gangline/gangline/provider/observe/health"
+	"github.com/gangline/gangline/provider/observe/metrics"
+	"github.com/gangline/gangline/provider/page"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -61,6 +66,8 @@ type Options struct {
 	Sites    Sites
 	OnlyUser string
 	UIDs     *UIDs
+	// metrics count what all nodes share; Run makes them.
+	metrics *metrics.Process
 	// Reload reads the configuration again: the map of identities may change while the
 	// node runs. Nil for one that does not change.
 	Reload func() (Config, error)
@@ -80,26 +87,33 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err != nil {
 		return nodeRun{}, err
 	}
-	mgr, err := newManager(shared.rest, c)
+	mgr, err := newManager(shared.rest, c, shared.ready)
 	if err != nil {
 		return nodeRun{}, err
 	}
 	watches := newOwnerWatches(mgr.GetCache(), mgr.GetRESTMapper())
+	statuses := newStatusTable(registry, c.SpoolInterval.Duration)
 	r := &Reconciler{
 		config: c, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: shared.clientset,
-		manager: o.Manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
+		manager: shared.manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
 		registry: registry, family: shared.family,
 		owners:     newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
 		identities: shared.identities,
 		jobs:       shared.jobs,
-		statuses:   newStatusTable(registry, c.SpoolInterval.Duration),
+		statuses:   statuses,
 		writes:     newWrites(mgr.GetClient()),
 		objects:    newObjects(mgr.GetAPIReader(), clock.RealClock{}, c.Volumes.turn()),
 		tokens:     newTokens(shared.clientset, clock.RealClock{}),
 		updates:    newUpdates(),
 		keys:       keys, node: node.scheduled,
-		hpc: func() hpcView { return newHPCView(c, node.stock()) },
+		hpc:    func() hpcView { return newHPCView(c, node.stock()) },
+		tracer: shared.tracer, began: time.Now(),
 	}
+	r.metrics, err = metrics.NewNode(metricsOf(o.Config, c.NodeName), sources(func() *people { return r.people }, registry, statuses, node))
+	if err != nil {
+		return nodeRun{}, err
+	}
+	statuses.metrics, o.metrics = r.metrics, shared.metrics
 	if err := r.meetPeople(ctx, o); err != nil {
 		return nodeRun{}, err
 	}
@@ -107,11 +121,12 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err := r.setup(mgr, watches); err != nil {
 		return nodeRun{}, err
 	}
-	orphans, err := newOrphanTable(c, r.recorder, metricsOf(o.Config, c.NodeName))
+	orphans := newOrphanTable(c, r.recorder, r.metrics)
+	pages, err := page.NewHandler(&pageSource{r: r, node: node, manager: shared.version})
 	if err != nil {
 		return nodeRun{}, err
 	}
-	server, err := newServer(ctx, c, shared.rest, shared.clientset, r.recorder, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
+	server, err := newServer(ctx, c, shared, r.recorder, pages, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
 	if err != nil {
 		return nodeRun{}, err
 	}
@@ -120,6 +135,10 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		node.run,
 		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
 		func(ctx context.Context) error { return r.lookForOrphans(ctx, orphans) },
+		addReadiness(shared.ready, c.NodeName, mgr.GetCache(), node, r.people),
+	}
+	if c.PageAddress != "" {
+		runnables = append(runnables, func(ctx context.Context) error { return page.ServeLoopback(ctx, c.PageAddress, pages) })
 	}
 	for _, run := range runnables {
 		if err := mgr.Add(run); err != nil {
@@ -137,8 +156,8 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 
 // newServer makes the node's port. It asks about its callers with a client of
 // its own: strangers must not use up the node's calls.
-func newServer(ctx context.Context, c Config, rc *rest.Config, clientset kubernetes.Interface, recorder record.EventRecorder, pods *kubeletPods) (*kubelet.Server, error) {
-	reviews, err := kubernetes.NewForConfig(rest.CopyConfig(rc))
+func newServer(ctx context.Context, c Config, shared common, recorder record.EventRecorder, pages http.Handler, pods *kubeletPods) (*kubelet.Server, error) {
+	reviews, err := kubernetes.NewForConfig(rest.CopyConfig(shared.rest))
 	if err != nil {
 		return nil, fmt.Errorf("making the API server's client: %w", err)
 	}
@@ -146,8 +165,8 @@ func newServer(ctx context.Context, c Config, rc *rest.Config, clientset kuberne
 		Address: c.Kubelet.Address, Port: c.Kubelet.Port, NodeName: c.NodeName,
 		CertFile: c.Kubelet.CertFile, KeyFile: c.Kubelet.KeyFile, CertDir: c.Kubelet.CertDir,
 		ClientCAFile: c.Kubelet.ClientCAFile, Reviews: reviews, Recorder: recorder,
-		Usages: newUsageReader(pods, c.GPUResource),
-	}, clientset, pods)
+		Usages: newUsageReader(pods, c.GPUResource), Ready: shared.ready, Metrics: ctrlmetrics.Registry, Page: pages,
+	}, shared.clientset, pods)
 }
 
 // look has a gang looked at.
@@ -164,7 +183,9 @@ func (r *Reconciler) lookAtAll() {
 // looked at, and so are those whose job was expected and not seen.
 func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed []string, err error) {
 	return func(changed []string, err error) {
-		node.heard(err)
+		if node.heard(err) {
+			r.tellOutage(err)
+		}
 		if err != nil {
 			return
 		}
@@ -183,18 +204,17 @@ func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed
 	}
 }
 
-func newManager(rc *rest.Config, c Config) (manager.Manager, error) {
+func newManager(rc *rest.Config, c Config, ready http.Handler) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientscheme.AddToScheme(scheme), jobset.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("registering the API types: %w", err)
 	}
-	metrics := c.MetricsAddress
-	if metrics == "" {
-		metrics = "0" // none
-	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme:  scheme,
-		Metrics: metricsserver.Options{BindAddress: metrics},
+		Scheme: scheme,
+		Metrics: metricsserver.Options{
+			BindAddress:   cmp.Or(c.MetricsAddress, "0"), // none
+			ExtraHandlers: map[string]http.Handler{"/healthz": health.Live(), "/readyz": ready},
+		},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", c.NodeName)},
 		}},
@@ -207,7 +227,7 @@ func newManager(rc *rest.Config, c Config) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the controller manager: %w", err)
 	}
-	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+	return mgr, nil
 }
 
 // component is what Events say they come from.

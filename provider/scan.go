@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -18,6 +19,8 @@ import (
 type statusTable struct {
 	registry *registry
 	interval time.Duration
+
+	metrics *metrics.Node
 
 	mu    sync.Mutex
 	slots map[string][]slotReport // by allocation
@@ -180,6 +183,9 @@ func (t *statusTable) readReports(ctx context.Context, all []*allocation) (chang
 			r.unread, r.again = c.Stamp, time.Now().Add(unreadAgain)
 			continue
 		}
+		if was := r.status.Agent.Instance; was != "" && was != s.Agent.Instance {
+			t.metrics.AgentRestarted()
+		}
 		*r = slotReport{stamp: c.Stamp, status: s}
 		heard[at.allocation] = true
 	}
@@ -235,4 +241,18 @@ func (t *statusTable) of(a *allocation) []spool.Status {
 		statuses[k] = r.status
 	}
 	return statuses
+}
+
+// writtenAt is when the last reports of an allocation were written, zero for slots without
+// one.
+func (t *statusTable) writtenAt(a *allocation) []time.Time {
+	times := make([]time.Time, len(a.gang.Slots))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, r := range t.slots[a.name()] {
+		if r.stamp != (site.Stamp{}) {
+			times[k] = r.stamp.Time()
+		}
+	}
+	return times
 }

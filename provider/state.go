@@ -51,6 +51,9 @@ type state struct {
 	// reports are the agents' last words, one for each slot of the allocation.
 	reports []spool.Status
 
+	// toldAt is when each of them was written, by the file server's clock.
+	toldAt []time.Time
+
 	// missing are the first slots that have no pod; nothing is submitted
 	// while there are any.
 	missing []int
@@ -223,7 +226,7 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	if s.job, err = chooseJob(ctx, s.jobs, s.alloc); err != nil {
 		return nil, err
 	}
-	s.reports = r.statuses.of(s.alloc)
+	s.reports, s.toldAt = r.statuses.of(s.alloc), r.statuses.writtenAt(s.alloc)
 	return s, nil
 }
 

@@ -125,6 +125,9 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 		return r.submissionFailed(ctx, s, err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("submitted", "job", id, "allocation", a.name(), "slots", len(a.gang.Slots), "took", time.Since(began).String())
+	if began := s.note.start.complete; !began.IsZero() {
+		r.metrics.Submitted(a.lastTry.Sub(began))
+	}
 	if err := r.recordJob(ctx, s, spool.Job{ID: id, Submitted: a.lastTry}); err != nil {
 		return err
 	}

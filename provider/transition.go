@@ -28,7 +28,7 @@ func (r *Reconciler) tellTransition(before, after *corev1.Pod) {
 // with kubelet's reasons: its containers' starts, failures and back-offs, the answer
 // to a resize, and the pod's end.
 func transition(before, after *corev1.Pod) []tale {
-	var tales []tale
+	tales := allocationTales(before, after)
 	for _, list := range containerLists() {
 		for _, c := range list.statuses(after.Status) {
 			was := statusOf(list.statuses(before.Status), c.Name)
@@ -40,6 +40,20 @@ func transition(before, after *corev1.Pod) []tale {
 	}
 	tales = append(tales, resizeTales(before, after)...)
 	return append(tales, endTales(before, after)...)
+}
+
+// allocationTales tell that the job which a pod waited for has its nodes.
+func allocationTales(before, after *corev1.Pod) []tale {
+	waited := before.Status.Reason == wellknown.ReasonQueued || before.Status.Reason == wellknown.ReasonSubmitting
+	node := after.Annotations[wellknown.AnnotationHPCNode]
+	if !waited || after.Status.Reason != wellknown.ReasonStarting && node == "" {
+		return nil
+	}
+	message := "The job has started on " + node
+	if after.Status.Reason == wellknown.ReasonStarting {
+		message = after.Status.Message
+	}
+	return []tale{{kind: corev1.EventTypeNormal, reason: wellknown.ReasonAllocationStarted, message: message}}
 }
 
 // containerList is one of a pod's lists of containers.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
@@ -40,6 +41,9 @@ func (u *UIDs) List() []int {
 	defer u.mu.Unlock()
 	return slices.Clone(u.all)
 }
+
+// Add adds the number of a user that somebody else than Run acts for.
+func (u *UIDs) Add(uid int) { u.add(uid) }
 
 func (u *UIDs) add(uid int) {
 	u.mu.Lock()
@@ -71,6 +75,8 @@ type people struct {
 	// load reads what the spool holds of a user's; read is told when that is done.
 	load func(context.Context, *hpcUser) error
 	read func()
+	// metrics count what is done with the sites; they may be nil.
+	metrics *metrics.Process
 
 	mu   sync.Mutex
 	all  map[string]*acquaintance // by name
@@ -86,7 +92,7 @@ type acquaintance struct {
 func newPeople(life context.Context, o Options, root string, load func(context.Context, *hpcUser) error, read func()) *people {
 	return &people{
 		sites: o.Sites, only: o.OnlyUser, uids: o.UIDs, spool: root, load: load, read: read,
-		all: map[string]*acquaintance{}, life: life,
+		all: map[string]*acquaintance{}, life: life, metrics: o.metrics,
 	}
 }
 
@@ -199,7 +205,7 @@ func (p *people) meet(ctx context.Context, u *hpcUser) error {
 		return fmt.Errorf("the HPC side calls this user %s: map to that name", me.Name)
 	}
 	p.uids.add(me.UID)
-	u.site, u.root = s, spool.Root(strings.ReplaceAll(p.spool, userMark, u.name))
+	u.site, u.root = p.metrics.Site(s), spool.Root(strings.ReplaceAll(p.spool, userMark, u.name))
 	return p.load(ctx, u)
 }
 

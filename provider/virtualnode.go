@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gangline/gangline/provider/observe/health"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -46,6 +47,8 @@ type virtualNode struct {
 	notify    func(*corev1.Node)
 	// own tells what this node's pods use now; nil until it is known.
 	own func() usage
+
+	published *health.Once // the controller has made the node, or found it
 
 	stale chan struct{} // tells publish that something may have changed
 }
@@ -129,8 +132,9 @@ func (v *virtualNode) stock() wlm.Inventory {
 	return v.inventory
 }
 
-// heard takes the outcome of a listing.
-func (v *virtualNode) heard(err error) {
+// heard takes the outcome of a listing, and reports whether the workload manager counts as
+// away now and did not before, or the other way round.
+func (v *virtualNode) heard(err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.err
@@ -140,9 +144,11 @@ func (v *virtualNode) heard(err error) {
 	case v.err == nil && now.Sub(v.answered) >= outageAfter:
 		v.err = err
 	}
-	if (before == nil) != (v.err == nil) {
-		v.changed()
+	if (before == nil) == (v.err == nil) {
+		return false
 	}
+	v.changed()
+	return true
 }
 
 // changed has the node looked at. It never waits.

@@ -14,7 +14,7 @@ packages=(
   python3-torch python3-mpi4py python3-xgboost lammps
   slurmrestd slurm-wlm-jwt-plugin slurmdbd mariadb-server
 )
-[ "$purpose" != tests ] || packages+=(openssh-server sudo)
+[ "$purpose" != tests ] || packages+=(openssh-server sudo chromium lua5.3)
 [ "$purpose" != bench ] || packages+=(openssh-server)
 
 missing=()

@@ -308,7 +308,7 @@ func checkStatuses(t testing.TB, pod *corev1.Pod) {
 func manifests(t testing.TB) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
-	for _, dir := range []string{"../examples", "../charts/runtimes"} {
+	for _, dir := range []string{"../examples", "../charts/gangline/files/runtimes"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".yaml" {
 				return err

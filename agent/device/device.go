@@ -53,6 +53,28 @@ func Bound(devices int, env map[string]string) Binding {
 	return Binding{values: env, none: devices == 0}
 }
 
+// Share is Bound where a slot may have been given more devices than it has asked for, as
+// Flux gives all slots of a job the same: it sees as many as it has asked for.
+func Share(devices int, env map[string]string) Binding {
+	values := make(map[string]string, len(env))
+	for name, value := range env {
+		values[name] = firstOf(devices, value)
+	}
+	return Binding{values: values, none: devices == 0}
+}
+
+// firstOf is the first n of a list of numbers. Other lists, whose items may be parts of
+// devices, stay as they are.
+func firstOf(n int, list string) string {
+	items := strings.Split(list, ",")
+	for _, item := range items {
+		if _, err := strconv.Atoi(item); err != nil {
+			return list
+		}
+	}
+	return strings.Join(items[:min(n, len(items))], ",")
+}
+
 // Known tells whether the workload manager has said which devices the slot has.
 func (b Binding) Known() bool { return b.none || len(b.values) > 0 }
 

@@ -25,6 +25,13 @@ func TestASlotSeesWhatTheWorkloadManagerSays(t *testing.T) {
 	assert.False(t, device.Bound(2, nil).Known())
 }
 
+func TestASlotSeesNoMoreThanItAskedFor(t *testing.T) {
+	b := device.Share(1, map[string]string{"CUDA_VISIBLE_DEVICES": "2,3", "ZE_AFFINITY_MASK": "2.0,2.1", "ROCR_VISIBLE_DEVICES": "GPU-a,GPU-b"})
+	assert.Equal(t, map[string]string{
+		"CUDA_VISIBLE_DEVICES": "2", "ZE_AFFINITY_MASK": "2.0,2.1", "ROCR_VISIBLE_DEVICES": "GPU-a,GPU-b",
+	}, b.Variables(), "parts of devices, and names, are not counted")
+}
+
 func TestWithin(t *testing.T) {
 	const cuda = "CUDA_VISIBLE_DEVICES"
 	cases := map[string]struct{ variable, bound, asked, want string }{

@@ -5,5 +5,8 @@
 // The claim is what makes submission safe: a job that was submitted twice, or
 // that the workload manager starts again, runs nothing.
 //
+// Where the workload manager starts the agents itself, as Flux does, there is no
+// launcher, and each task ends as Task says.
+//
 // The package must not look at pods but for how they ended: that is the agents'.
 package launch

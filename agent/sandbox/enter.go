@@ -59,7 +59,7 @@ func Enter() Entry {
 		return Entry{Unavailable: fmt.Errorf("becoming the reaper of orphans: %w", err)}
 	}
 	signals := make(chan os.Signal, 8)
-	passedOn := []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2}
+	passedOn := []os.Signal{unix.SIGTERM, unix.SIGALRM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2}
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
 	p, err := startInUserNamespace()

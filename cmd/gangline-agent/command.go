@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent"
+	"github.com/gangline/gangline/agent/doctor"
 	"github.com/gangline/gangline/agent/launch"
 	"github.com/gangline/gangline/agent/mpirun"
 	"github.com/gangline/gangline/agent/sandbox"
@@ -31,7 +32,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), gatewayCommand(), versionCommand())
+	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), gatewayCommand(), doctorCommand(), versionCommand())
 	return root
 }
 
@@ -71,13 +72,13 @@ allocation is released.
 Variables of the environment by which a site can say what the agent does not
 find out by itself:
   GANGLINE_ADDRESS        the IP address by which other nodes reach this one
-  GANGLINE_NODE           this node's name, where Slurm does not say it
+  GANGLINE_NODE           this node's name, where Slurm or Flux does not say it
   GANGLINE_RUNTIME_DIR    a directory in memory (default /dev/shm/gangline-UID)
   TMPDIR                  where scratch volumes are (default /tmp)
   GANGLINE_PRIVATE_ROOT   "off": do not use user namespaces
   GANGLINE_KILL_WAIT      what pods get at most to end when the job is ended,
-                          before everything is killed (default 25s; under Slurm
-                          the launcher sets it from KillWait)
+                          before everything is killed (default 25s; set from
+                          Slurm's KillWait and Flux's exec.kill-timeout)
   GANGLINE_JOB_ID, GANGLINE_TASK   for workload managers other than Slurm and Flux`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,11 +93,17 @@ find out by itself:
 				}
 				return exit(entry.Code)
 			}
+			cfg.PrivateRoot = entry.Unavailable
+			if doctor.Examines(args[0]) {
+				return examine(cmd.Context(), args[0], cfg, err)
+			}
 			if err != nil {
 				return err
 			}
-			cfg.PrivateRoot = entry.Unavailable
 			err = agent.Serve(cmd.Context(), cfg)
+			if cfg.Unlaunched {
+				return endTask(cmd.Context(), cfg, err)
+			}
 			if errors.Is(err, agent.ErrTerminated) {
 				return exit(128 + unix.SIGTERM)
 			}
@@ -105,6 +112,18 @@ find out by itself:
 	}
 	cmd.Flags().IntVar(&task, "task", -1, "the task's `number`; by default the workload manager's")
 	return cmd
+}
+
+// endTask turns an agent's end into the exit code of its task, where no launcher does.
+func endTask(ctx context.Context, cfg agent.Config, failure error) error {
+	end := launch.Task{Dir: cfg.Dir, Number: cfg.Task, JobID: cfg.JobID, Pace: cfg.Pace, Logger: cfg.Logger}
+	if errors.Is(failure, agent.ErrTerminated) {
+		failure = launch.ErrTerminated
+	}
+	if code := end.End(ctx, failure); code != 0 {
+		return exit(code)
+	}
+	return nil
 }
 
 func rankCommand() *cobra.Command {

@@ -23,7 +23,8 @@ func main() {
 	if program := alias.Find(os.Args); program != nil {
 		os.Exit(program(context.Background(), os.Args))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	// Flux tells of a job's time limit by SIGALRM.
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGALRM, unix.SIGINT)
 	defer stop()
 	os.Exit(exitCode(newCommand().ExecuteContext(ctx)))
 }

@@ -85,7 +85,7 @@ that it knows is in the API server. Several may run; one of them reconciles.`,
 			if o.REST, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 				return fmt.Errorf("reading the kubeconfig: %w", err)
 			}
-			o.Namespace = flags.namespace
+			o.Namespace, o.Version = flags.namespace, version
 			log.Info("starting gangline-controller", "version", version, "namespace", o.Namespace)
 			return manager.Run(logr.NewContext(cmd.Context(), log), o)
 		},

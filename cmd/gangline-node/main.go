@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,17 +19,13 @@ import (
 
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/leader"
-	"github.com/gangline/gangline/provider/local"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/site/sites"
-	"github.com/gangline/gangline/provider/slurm/cli"
-	slurmrest "github.com/gangline/gangline/provider/slurm/rest"
 	"github.com/gangline/gangline/provider/spool"
-	"github.com/gangline/gangline/provider/wlm"
 )
 
 // version is set by the linker.
-var version = "v1.37.2-gangline-dev"
+var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +43,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), configCommand(), &cobra.Command{
+	root.AddCommand(runCommand(), configCommand(), preflightCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
 	})
@@ -146,7 +141,17 @@ func (p process) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for the own host name: %w", err)
 	}
-	return leader.Run(ctx, clientset, config.Lease(host+"_"+uuid.NewString()), lead)
+	end, err := standBy(config.MetricsAddress)
+	if err != nil {
+		return err
+	}
+	defer end() //nolint:errcheck // the process ends
+	return leader.Run(ctx, clientset, config.Lease(host+"_"+uuid.NewString()), func(ctx context.Context) error {
+		if err := end(); err != nil {
+			return fmt.Errorf("making room for the leader's metrics: %w", err)
+		}
+		return lead(ctx)
+	})
 }
 
 // lead is the life of the virtual nodes in this process.
@@ -181,42 +186,4 @@ func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Co
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
 		Sites: users, OnlyUser: only, UIDs: uids, Reload: p.load,
 	})
-}
-
-// workloadManager makes the configured one, which may run in this process.
-func workloadManager(ctx context.Context, c provider.Config, users *sites.Sites, own site.Local, uids *provider.UIDs) (wlm.Manager, string, error) {
-	log := slog.New(logr.ToSlogHandler(logr.FromContextOrDiscard(ctx)))
-	if c.WorkloadManager == "slurm" {
-		if only, _ := c.OnlyUser(); only != "" && os.Geteuid() == 0 {
-			return nil, "", errors.New("gangline-node runs as root, and so would all jobs: run it as the ordinary user that the jobs are to run as, or choose another mode of access")
-		}
-		if c.Slurm.REST != nil {
-			r := *c.Slurm.REST
-			m, err := slurmrest.New(slurmrest.Config{
-				URL: r.URL, TokenFile: r.TokenFile, User: r.User, CAFile: r.CAFile, APIVersion: r.APIVersion,
-				Asker: c.Asker(), Users: uids.List,
-				Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: log,
-			})
-			return m, "Slurm", err
-		}
-		var asker site.Site = own
-		if name := c.Asker(); name != "" {
-			s, err := users.For(ctx, name)
-			if err != nil {
-				return nil, "", fmt.Errorf("reaching the HPC side as %s: %w", name, err)
-			}
-			asker = s
-		}
-		m, err := cli.New(ctx, cli.Config{
-			Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: log, CountUsed: c.CountOthers,
-			Sites: users, Asker: asker, Users: uids.List,
-		})
-		return m, "Slurm", err
-	}
-	config := local.Config{StateDir: c.Local.StateDir, Log: log}
-	for _, n := range c.Local.Nodes {
-		config.Nodes = append(config.Nodes, local.NodeSpec{Name: n.Name, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs})
-	}
-	m, err := local.New(config)
-	return m, "local", err
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -26,6 +27,8 @@ type Options struct {
 	// Config has been loaded by package config: with defaults, and valid.
 	Config configv1alpha1.Configuration
 	REST   *rest.Config
+	// Version is the program's, for its metrics.
+	Version string
 	// Namespace is the controller's own (see Namespace).
 	Namespace string
 	// CertDir is the directory of tls.crt, tls.key and ca.crt. With
@@ -49,6 +52,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if err := p.addProbes(); err != nil {
 		return fmt.Errorf("registering the probes: %w", err)
+	}
+	if err := p.addMetrics(ctrlmetrics.Registry); err != nil {
+		return err
 	}
 	certificatesReady, err := p.manageCertificates(ctx)
 	if err != nil {
@@ -118,6 +124,7 @@ func (p *process) metrics() metricsserver.Options {
 	if *p.Config.Metrics.SecureServing {
 		o.SecureServing = true
 		o.TLSOpts = []func(*tls.Config){p.tls}
+		o.ExtraHandlers = profiles()
 		o.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return o

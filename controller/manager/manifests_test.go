@@ -19,7 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files anew")
 
-func chart(name string) string { return filepath.Join("..", "..", "charts", "controller", name) }
+func charts(path ...string) string {
+	return filepath.Join(append([]string{"..", "..", "charts"}, path...)...)
+}
 
 func TestTheWebhookManifestIsTheGeneratedOne(t *testing.T) {
 	c, err := config.Load("", "")
@@ -27,10 +29,11 @@ func TestTheWebhookManifestIsTheGeneratedOne(t *testing.T) {
 	text, err := WebhookManifest(c, DefaultNamespace, "")
 	require.NoError(t, err)
 	text = append([]byte("# Written by gangline-controller webhooks.\n"), text...)
+	file := charts("gangline", "files", "webhooks.yaml")
 	if *update {
-		require.NoError(t, os.WriteFile(chart("webhooks.yaml"), text, 0o644))
+		require.NoError(t, os.WriteFile(file, text, 0o644))
 	}
-	is, err := os.ReadFile(chart("webhooks.yaml"))
+	is, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, string(is), string(text), "run this test with -update")
 }
@@ -57,25 +60,29 @@ func TestWebhooksByURL(t *testing.T) {
 	}, urls)
 }
 
-// document is one object of a chart's file.
-func document(t *testing.T, file string, n int) string {
+// document is the object of a kind in a file that the chart renders.
+func document(t *testing.T, file, kind string) string {
 	t.Helper()
-	text, err := os.ReadFile(chart(file))
+	text, err := os.ReadFile(charts("manifests", "controller", file))
 	require.NoError(t, err)
-	documents := strings.Split(string(text), "\n---\n")
-	require.Greater(t, len(documents), n)
-	return documents[n]
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		if strings.Contains(document, "\nkind: "+kind+"\n") {
+			return document
+		}
+	}
+	require.Fail(t, "it has none", "%s in %s", kind, file)
+	return ""
 }
 
 func TestTheChartsConfigurationIsValidAndFitsTheDeployment(t *testing.T) {
-	configMap := trainertest.Parse[corev1.ConfigMap](t, document(t, "config.yaml", 0))
+	configMap := trainertest.Parse[corev1.ConfigMap](t, document(t, "config.yaml", "ConfigMap"))
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(configMap.Data["controller_manager_config.yaml"]), 0o600))
 	c, err := config.Load(file, "")
 	require.NoError(t, err)
 
-	deployment := trainertest.Parse[appsv1.Deployment](t, document(t, "manager.yaml", 0))
-	service := trainertest.Parse[corev1.Service](t, document(t, "manager.yaml", 1))
+	deployment := trainertest.Parse[appsv1.Deployment](t, document(t, "manager.yaml", "Deployment"))
+	service := trainertest.Parse[corev1.Service](t, document(t, "manager.yaml", "Service"))
 	assert.Equal(t, c.CertManagement.WebhookServiceName, service.Name, "the certificate is for this name")
 	assert.Equal(t, deployment.Spec.Template.Labels, service.Spec.Selector)
 	container := deployment.Spec.Template.Spec.Containers[0]

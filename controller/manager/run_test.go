@@ -148,7 +148,7 @@ metadata: {name: scraper, namespace: default}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: scraper}
-rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
+rules: [{nonResourceURLs: [/metrics, /debug/pprof/*], verbs: [get]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -169,7 +169,12 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: default}]
 		assert.Equal(t, want, code, account)
 		if want == http.StatusOK {
 			assert.Contains(t, body, `controller_runtime_reconcile_total{controller="trainjob"`)
+			assert.Contains(t, body, `gangline_build_info{`)
+			assert.Contains(t, body, `gangline_trainjobs{state="suspended"} `)
 		}
+		code, _, err = get(t, c, "https://metrics/debug/pprof/goroutine", token)
+		require.NoError(t, err)
+		assert.Equal(t, want, code, "a profile for %q", account)
 	}
 }
 

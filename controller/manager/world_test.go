@@ -74,9 +74,10 @@ func start(t *testing.T) *world {
 	w.control, err = harness.StartControlPlane(t.Context(), filepath.Join(root, "bin"), t.TempDir(), t.Output())
 	require.NoError(t, err, "make devcluster builds the control plane")
 	t.Cleanup(func() { assert.NoError(t, w.control.Stop(context.Background())) })
-	w.kubectl(t, "", "create", "-f", chart("crds"))
+	w.kubectl(t, "", "create", "-f", charts("gangline", "crds"))
 	w.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
-	w.kubectl(t, "", "create", "-f", chart("rbac.yaml"), "-f", chart("public.yaml"))
+	rights := charts("manifests", "controller")
+	w.kubectl(t, "", "create", "-f", filepath.Join(rights, "namespace.yaml"), "-f", filepath.Join(rights, "rbac.yaml"), "-f", filepath.Join(rights, "users.yaml"))
 	restConfig, err := clientcmd.BuildConfigFromFlags("", w.control.Kubeconfig())
 	require.NoError(t, err)
 	restConfig.QPS = -1

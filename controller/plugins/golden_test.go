@@ -27,7 +27,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
-	runtimesDir  = "../../charts/runtimes"
+	runtimesDir  = "../../charts/gangline/files/runtimes"
 	trainJobsDir = "../../examples/trainjobs"
 )
 
@@ -91,7 +91,7 @@ func TestHPCRuntimesFitTheVirtualNode(t *testing.T) {
 	assert.NotZero(t, seen)
 }
 
-// runtimes are the manifests below charts/runtimes, by name.
+// runtimes are the manifests below charts/gangline/files/runtimes, by name.
 func runtimes(t *testing.T) map[string]string {
 	t.Helper()
 	manifests := map[string]string{}

@@ -83,7 +83,7 @@ func start(t *testing.T) *world {
 	w.control, err = harness.StartControlPlane(t.Context(), filepath.Join(root, "bin"), w.dir, t.Output())
 	require.NoError(t, err, "make devcluster builds the control plane")
 	t.Cleanup(func() { assert.NoError(t, w.control.Stop(context.Background())) })
-	w.kubectl(t, "", "create", "-f", filepath.Join(root, "charts", "controller", "crds"))
+	w.kubectl(t, "", "create", "-f", filepath.Join(root, "charts", "gangline", "crds"))
 	w.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
 	w.kubectl(t, objects, "create", "-f", "-")
 

@@ -95,7 +95,7 @@ func startControlPlane(t *testing.T) *harness.ControlPlane {
 		defer cancel()
 		require.NoError(t, control.Stop(stop))
 	})
-	_, err = control.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(root, "charts", "controller", "crds"))
+	_, err = control.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(root, "charts", "gangline", "crds"))
 	require.NoError(t, err)
 	return control
 }

@@ -33,9 +33,17 @@ type Config struct {
 	Queues []string
 	// TaskEnv, if set, adds to the environment of the tasks on a node.
 	TaskEnv func(node string) []string
+	// Guest has the clients be none of the instance's owner: they may not see the journal.
+	Guest bool
+	// Owner is the user whose the instance is and as whom tasks run, if this process is
+	// root; else, or if nil, it is this process's.
+	Owner *User
 	// KillTimeout is the time from SIGTERM to SIGKILL; Flux's own 5 s if zero.
 	KillTimeout time.Duration
 }
+
+// User is one of the system.
+type User struct{ UID, GID int }
 
 // Broker is the double of a Flux instance of one broker.
 type Broker struct {
@@ -50,6 +58,7 @@ type Broker struct {
 	jobs     []*job // in the order of submission
 	lastID   uint64
 	requests map[string]int
+	journal  *eventlog // of all jobs
 
 	serving sync.WaitGroup // connections and what they wait for
 	tasks   sync.WaitGroup
@@ -58,17 +67,41 @@ type Broker struct {
 // Start starts a broker. Call Close in the end.
 func Start(cfg Config) (*Broker, error) {
 	cfg.KillTimeout = cmp.Or(cfg.KillTimeout, 5*time.Second)
-	b := &Broker{cfg: cfg, uid: os.Getuid(), conns: map[net.Conn]bool{}, requests: map[string]int{}}
+	b := &Broker{cfg: cfg, uid: os.Getuid(), conns: map[net.Conn]bool{}, requests: map[string]int{}, journal: newEventlog()}
+	if b.uid != 0 {
+		b.cfg.Owner = nil
+	}
+	if b.cfg.Owner != nil {
+		b.uid = b.cfg.Owner.UID
+	}
 	for rank, n := range cfg.Nodes {
 		b.nodes = append(b.nodes, newNode(rank, n))
 	}
-	listener, err := net.Listen("unix", b.socket())
-	if err != nil {
+	if err := b.listen(); err != nil {
 		return nil, fmt.Errorf("starting the double of a Flux broker: %w", err)
 	}
-	b.listener = listener
-	b.serving.Go(b.accept)
 	return b, nil
+}
+
+func (b *Broker) listen() error {
+	listener, err := net.Listen("unix", b.socket())
+	if err != nil {
+		return err
+	}
+	if err := b.give(b.socket()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	b.listener = listener
+	b.serving.Go(func() { b.accept(listener) })
+	return nil
+}
+
+// give makes a file the owner's.
+func (b *Broker) give(path string) error {
+	if b.cfg.Owner == nil {
+		return nil
+	}
+	return os.Chown(path, b.cfg.Owner.UID, b.cfg.Owner.GID)
 }
 
 func (b *Broker) socket() string { return filepath.Join(b.cfg.Dir, "local") }
@@ -96,6 +129,19 @@ func (b *Broker) Crash() {
 	b.serving.Wait()
 }
 
+// Resume takes connections again after Crash, and knows all jobs, as a system instance
+// does whose broker was restarted.
+func (b *Broker) Resume() error {
+	if err := b.listen(); err != nil {
+		return fmt.Errorf("starting the double of a Flux broker again: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = false
+	b.schedule()
+	return nil
+}
+
 // Close ends everything, all processes included.
 func (b *Broker) Close() {
 	b.Crash()
@@ -107,9 +153,9 @@ func (b *Broker) Close() {
 	b.tasks.Wait()
 }
 
-func (b *Broker) accept() {
+func (b *Broker) accept(listener net.Listener) {
 	for {
-		c, err := b.listener.Accept()
+		c, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -230,7 +276,10 @@ func (p *peer) handle(m message) {
 	case "job-info.eventlog-watch":
 		p.watch(m, text)
 		return
-	case "job-info.eventlog-watch-cancel":
+	case "job-manager.events-journal":
+		p.watchJournal(m, text)
+		return
+	case "job-info.eventlog-watch-cancel", "job-manager.events-journal-cancel":
 		p.cancelWatch(text)
 		return
 	}

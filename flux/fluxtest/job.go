@@ -31,7 +31,9 @@ type job struct {
 	running  int
 	started  bool
 	finished bool
-	status   int // the highest
+	// anyExited tells that a task has ended: the shell's doom looks at the first only.
+	anyExited bool
+	status    int // the highest
 	// exception is the gravest.
 	exception *flux.Exception
 }
@@ -81,7 +83,9 @@ func seconds(t time.Time) float64 {
 }
 
 func (j *job) post(name string, context any) {
-	j.logs[flux.LogMain].add(line(time.Now(), name, context))
+	event := line(time.Now(), name, context)
+	j.logs[flux.LogMain].add(event)
+	j.broker.journal.add(journalEntry(j.id, event))
 }
 
 func (j *job) enter(s flux.State) {

@@ -104,6 +104,9 @@ func (j *job) startTask(rank, local int, p place) error {
 		Path: name, Args: args, Env: env, Dir: system.Cwd, WaitDelay: pipesDelay,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
+	if owner := j.broker.cfg.Owner; owner != nil {
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(owner.UID), Gid: uint32(owner.GID)} //nolint:gosec // of the system
+	}
 	closeFiles, err := j.connect(c, rank, fill)
 	if err != nil {
 		return err
@@ -131,11 +134,33 @@ func (j *job) await(c *exec.Cmd, rank int, closeFiles func() error) {
 	j.commands[rank] = nil
 	j.running--
 	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok {
-		j.status = max(j.status, flux.WaitStatus(status).Code()<<8)
+		code := flux.WaitStatus(status).Code()
+		j.status = max(j.status, code<<8)
+		j.heedExit(rank, code)
 	}
 	if j.running == 0 {
 		j.finish()
 	}
+}
+
+// heedExit does what the shell's option exit-on-error asks for: only the first exit of a
+// task counts.
+func (j *job) heedExit(rank, code int) {
+	first := !j.anyExited
+	j.anyExited = true
+	if !first || code == 0 || j.running == 0 || j.state != flux.StateRun || j.shellOption("exit-on-error") != float64(1) {
+		return
+	}
+	j.fail("exec", 0, fmt.Sprintf("%s: task rank %d failed (Exit %d) and exit-on-error is set",
+		filepath.Base(j.spec.Tasks[0].Command[0]), rank, code))
+}
+
+// shellOption is what the jobspec says of an option of the shell's, nil for nothing.
+func (j *job) shellOption(name string) any {
+	if shell := j.spec.Attributes.System.Shell; shell != nil {
+		return shell.Options[name]
+	}
+	return nil
 }
 
 func lookPath(name, path string) (string, error) {
@@ -160,7 +185,7 @@ func (j *job) templates(rank int, p place) *strings.Replacer {
 func (j *job) tmpdir() string { return filepath.Join(j.broker.cfg.Dir, "jobtmp-"+j.id.Plain()) }
 
 func (j *job) environment(rank, local int, p place) ([]string, error) {
-	if err := os.MkdirAll(j.tmpdir(), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(j.tmpdir(), 0o700), j.broker.give(j.tmpdir())); err != nil {
 		return nil, err
 	}
 	env := []string{
@@ -187,7 +212,7 @@ func (j *job) environment(rank, local int, p place) ([]string, error) {
 // gpus are those that a task sees: all of its job's on the node, or its own with the
 // shell's option gpu-affinity=per-task.
 func (j *job) gpus(local int, p place) []int {
-	if shell := j.spec.Attributes.System.Shell; shell != nil && shell.Options["gpu-affinity"] == "per-task" {
+	if j.shellOption("gpu-affinity") == "per-task" {
 		return p.gpus[local*j.shape.gpus : (local+1)*j.shape.gpus]
 	}
 	return p.gpus
@@ -210,6 +235,9 @@ func (j *job) connect(c *exec.Cmd, rank int, fill *strings.Replacer) (closeFiles
 			continue
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = j.broker.give(path)
+		}
 		if err != nil {
 			return nil, errors.Join(err, closeFiles())
 		}
@@ -222,11 +250,7 @@ func (j *job) connect(c *exec.Cmd, rank int, fill *strings.Replacer) (closeFiles
 // outputPath is the file that the shell's option output names for a stream. As in Flux,
 // stderr follows stdout unless it has its own.
 func (j *job) outputPath(stream string) string {
-	shell := j.spec.Attributes.System.Shell
-	if shell == nil {
-		return ""
-	}
-	output, _ := shell.Options["output"].(map[string]any)
+	output, _ := j.shellOption("output").(map[string]any)
 	for _, name := range []string{stream, "stdout"} {
 		if to, ok := output[name].(map[string]any); ok && to["type"] == "file" {
 			path, _ := to["path"].(string)

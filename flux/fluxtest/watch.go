@@ -2,6 +2,8 @@ package fluxtest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"syscall"
 
@@ -34,6 +36,65 @@ func (p *peer) watch(m message, text []byte) {
 		p.mu.Unlock()
 		p.answer(m, nil, err)
 	})
+}
+
+// watchJournal is job-manager.events-journal: what has happened to each job that is not over,
+// an entry of no job, then each new event. An entry has one job and some of its events. The
+// names of those that are wanted may be given.
+func (p *peer) watchJournal(m message, text []byte) {
+	in, err := read[struct{ Allow map[string]int }](text)
+	if err == nil && p.broker.cfg.Guest {
+		err = refuse(syscall.EPERM, "Request requires owner credentials")
+	}
+	if err != nil {
+		p.answer(m, nil, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	p.mu.Lock()
+	p.streams[m.matchtag] = cancel
+	p.mu.Unlock()
+	p.broker.serving.Go(func() {
+		defer cancel()
+		p.followJournal(ctx, m, func(name string) bool { _, ok := in.Allow[name]; return ok || in.Allow == nil })
+		p.answer(m, nil, refuse(syscall.ENODATA, "No data available"))
+	})
+}
+
+func (p *peer) followJournal(ctx context.Context, m message, wanted func(name string) bool) {
+	b := p.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, j := range b.jobs {
+		if j.state != flux.StateInactive {
+			p.answer(m, json.RawMessage(journalEntry(j.id, j.logs[flux.LogMain].lines...)), nil)
+		}
+	}
+	const noJob = -1
+	p.answer(m, map[string]any{"id": noJob, "events": []any{}}, nil)
+	for sent := len(b.journal.lines); ; sent++ {
+		for sent == len(b.journal.lines) {
+			changed := b.journal.changed
+			b.mu.Unlock()
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				b.mu.Lock()
+				return
+			}
+			b.mu.Lock()
+		}
+		var entry struct{ Events []struct{ Name string } }
+		text := []byte(b.journal.lines[sent])
+		if json.Unmarshal(text, &entry) == nil && len(entry.Events) == 1 && wanted(entry.Events[0].Name) {
+			p.answer(m, json.RawMessage(text), nil)
+		}
+	}
+}
+
+// journalEntry is one of the journal's, of lines of a job's eventlog.
+func journalEntry(id flux.JobID, events ...string) string {
+	return fmt.Sprintf(`{"id":%d,"events":[%s]}`, uint64(id), strings.Join(events, ","))
 }
 
 func (p *peer) cancelWatch(text []byte) {

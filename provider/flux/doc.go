@@ -7,6 +7,6 @@
 // knows. What it does not know is refused, never left out.
 //
 // Jobs are those of the user that the process runs as. The package holds a connection,
-// opened anew after it was lost, and no other state; which jobs are a gang's, and whether
-// to submit again, is the caller's to know.
+// opened anew after it was lost, what it watches, and no other state; which jobs are a
+// gang's, and whether to submit again, is the caller's to know.
 package flux

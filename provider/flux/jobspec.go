@@ -14,6 +14,9 @@ import (
 // Flux's shell.
 const jobIDVariable = "GANGLINE_JOB_ID"
 
+// nodeVariable is how an agent learns its node's name as Flux has it.
+const nodeVariable = "GANGLINE_NODE"
+
 // killWaitVariable is how an agent learns how long it has from SIGTERM to SIGKILL.
 const killWaitVariable = "GANGLINE_KILL_WAIT"
 
@@ -36,15 +39,16 @@ func newJobspec(r translate.Request, s setting) (flux.Jobspec, error) {
 	if err != nil {
 		return flux.Jobspec{}, err
 	}
-	// Flux fills in templates in arguments, which is how the job's id comes in. env is
-	// run as it is, without a shell.
-	spec := flux.NewJobspec(slots, "/usr/bin/env", jobIDVariable+"={{id.f58plain}}", r.Agent, "serve", r.Dir)
+	// Flux fills in templates in arguments, which is how the job's id and the node's name
+	// come in. env is run as it is, without a shell.
+	spec := flux.NewJobspec(slots, "/usr/bin/env", jobIDVariable+"={{id.f58plain}}", nodeVariable+"={{node.name}}", r.Agent, "serve", r.Dir)
 	spec.SetName(r.Name)
 	if r.TimeLimit < translate.NoTimeLimit {
 		spec.SetDuration(r.TimeLimit)
 	}
-	spec.SetOutput(filepath.Join(r.Dir, "job.log"))
-	// One agent's end is not the others'.
+	spec.AppendOutput(filepath.Join(r.Dir, "job.log")) // a duplicate must not overwrite it
+	// An agent that fails ends all, and one that has done its work none.
+	spec.SetShellOption("exit-on-error", 1)
 	spec.SetShellOption("exit-timeout", "none")
 	spec.SetShellOption("gpu-affinity", "per-task")
 	spec.SetShellOption("cpu-affinity", "per-task")

@@ -45,14 +45,17 @@ type Manager struct {
 	flux          *connection
 	user          string
 	env           map[string]string // of every agent; never written after New
+	watches       watches
 }
 
 var (
 	_ wlm.Manager   = (*Manager)(nil)
 	_ wlm.Historian = (*Manager)(nil)
+	_ wlm.Notifier  = (*Manager)(nil)
 )
 
-// New connects, and fails where there is no Flux. Call Close in the end.
+// New connects, and fails where the library of Flux is not (flux.ErrUnavailable). An
+// instance that does not answer may do so later. Call Close in the end.
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.NodeMemoryMiB <= 0 {
 		return nil, errors.New("configuring Flux: the memory of a node is not given; Flux does not know it, so name it in MiB")
@@ -65,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{nodeMemoryMiB: cfg.NodeMemoryMiB, flux: newConnection(cfg), user: me.Username, env: map[string]string{
 		"PATH": systemPath, "HOME": me.HomeDir, "USER": me.Username, "LOGNAME": me.Username, "LANG": "C.UTF-8",
 	}}
-	if _, err := m.Name(ctx); err != nil {
+	if _, err := m.flux.open(ctx); errors.Is(err, flux.ErrUnavailable) {
 		m.flux.close()
 		return nil, err
 	}
@@ -161,6 +164,7 @@ func (m *Manager) jobs(ctx context.Context, q flux.Query) ([]wlm.Job, error) {
 	for i, j := range jobs {
 		all[i] = jobOf(j, m.user)
 	}
+	m.watches.add(jobs, m.watch)
 	return all, nil
 }
 
@@ -233,7 +237,7 @@ func (m *Manager) Inventory(ctx context.Context) (wlm.Inventory, error) {
 	return inventory, nil
 }
 
-// Name implements wlm.Manager.
+// Name implements wlm.Manager. While the instance does not answer, its version is not known.
 func (m *Manager) Name(ctx context.Context) (string, error) {
 	var version string
 	err := m.flux.ask(ctx, func(ctx context.Context, h *flux.Handle) (err error) {
@@ -241,7 +245,7 @@ func (m *Manager) Name(ctx context.Context) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("asking for Flux's version: %w", err)
+		return "flux", nil //nolint:nilerr // whether it answers is not what is asked
 	}
 	return "flux " + version, nil
 }

@@ -38,20 +38,27 @@ type instance struct {
 
 func start(t *testing.T) *instance {
 	t.Helper()
+	return startWith(t, func(*fluxtest.Config) {})
+}
+
+func startWith(t *testing.T, change func(*fluxtest.Config)) *instance {
+	t.Helper()
 	library, err := fluxtest.Library(t.TempDir())
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "flux") // short enough for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
-	b := startBroker(t, dir)
+	b := startBroker(t, dir, change)
 	return newInstance(t, b, flux.Config{URI: b.URI(), Library: library, NodeMemoryMiB: 1024})
 }
 
-func startBroker(t *testing.T, dir string) *fluxtest.Broker {
-	b, err := fluxtest.Start(fluxtest.Config{
+func startBroker(t *testing.T, dir string, change func(*fluxtest.Config)) *fluxtest.Broker {
+	cfg := fluxtest.Config{
 		Dir: dir, KillTimeout: 5 * time.Second, // Flux's own
 		Nodes: []fluxtest.Node{{Name: "n0", Cores: 2, GPUs: 2, Properties: []string{"big"}}, {Name: "n1", Cores: 2}},
-	})
+	}
+	change(&cfg)
+	b, err := fluxtest.Start(cfg)
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b
@@ -261,7 +268,7 @@ func TestWhenTheBrokerIsAway(t *testing.T) {
 	require.Error(t, err)
 	var refused *wlm.RejectedError
 	assert.NotErrorAs(t, err, &refused)
-	startBroker(t, dir)
+	startBroker(t, dir, func(*fluxtest.Config) {})
 	_, err = c.List(t.Context())
 	assert.NoError(t, err, "the connection is made anew")
 	_, err = c.Submit(t.Context(), r)

@@ -32,6 +32,12 @@ var rightsOfRoutes = map[string]string{
 	"POST /attach/namespace/pod/container":       "create proxy",
 	"GET /portForward/namespace/pod":             "create proxy",
 	"POST /portForward/namespace/pod":            "create proxy",
+	"GET /readyz":                                "get healthz, get proxy",
+	"GET /metrics":                               "get metrics",
+	"GET /debug/pprof/":                          "get proxy",
+	"GET /debug/pprof/name":                      "get proxy",
+	"GET /gangline":                              "get proxy",
+	"GET /gangline/path...":                      "get proxy",
 }
 
 // requests are one for each method of each route.
@@ -91,7 +97,7 @@ func TestWhatIsNotThereIsToldToNobodyElse(t *testing.T) {
 	p.allow("admin get proxy")
 	p.allow("scraper get metrics")
 	for _, path := range []string{
-		"/", "//pods", "/x/../pods", "/pods/./", "/run/ns/pod/container", "/logs/", "/debug/pprof/", "/exec/ns/pod", "/healthz/", "/pods/x",
+		"/", "//pods", "/x/../pods", "/pods/./", "/run/ns/pod/container", "/logs/", "/debug/", "/exec/ns/pod", "/healthz/", "/pods/x",
 		// Another path's right does not open what lies behind it.
 		"/metrics/resource/..%2f..%2fexec/ns/pod/container", "/metrics/%2e%2e/exec/ns/pod/container",
 	} {

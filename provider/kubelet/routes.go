@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"net/http"
+	"net/http/pprof"
 	"path"
 	"strings"
 
@@ -30,9 +31,11 @@ func Routes() []Route { return routes(handlers{}) }
 
 // handlers answer the routes.
 type handlers struct {
-	healthz, pods, runningPods, logs http.Handler
-	summary, resource                http.Handler
-	exec, attach, portForward        http.Handler
+	healthz, readyz, metrics  http.Handler
+	pods, runningPods, logs   http.Handler
+	summary, resource         http.Handler
+	exec, attach, portForward http.Handler
+	page                      http.Handler
 }
 
 // The subresources of a node that open a route.
@@ -52,10 +55,16 @@ func routes(h handlers) []Route {
 	get, stream := []string{http.MethodGet}, []string{http.MethodGet, http.MethodPost}
 	return []Route{
 		{Methods: get, Path: "/healthz", Subresources: []string{healthRight, proxy}, handler: h.healthz},
+		{Methods: get, Path: "/readyz", Subresources: []string{healthRight, proxy}, handler: h.readyz},
+		{Methods: get, Path: "/metrics", Subresources: []string{metricRight}, handler: h.metrics},
+		{Methods: get, Path: "/debug/pprof/{$}", Subresources: []string{proxy}, handler: http.HandlerFunc(pprof.Index)},
+		{Methods: get, Path: "/debug/pprof/{name}", Subresources: []string{proxy}, handler: http.HandlerFunc(profile)},
 		{Methods: get, Path: "/pods", Subresources: []string{podsRight, proxy}, handler: h.pods},
 		{Methods: get, Path: "/runningpods", Subresources: []string{podsRight, proxy}, handler: h.runningPods},
 		{Methods: get, Path: "/runningpods/{$}", Subresources: []string{podsRight, proxy}, handler: h.runningPods},
 		{Methods: get, Path: "/containerLogs/{namespace}/{pod}/{container}", Subresources: []string{proxy}, handler: h.logs},
+		{Methods: get, Path: pagePath, Subresources: []string{proxy}, handler: http.HandlerFunc(toPage)},
+		{Methods: get, Path: pagePath + "/{path...}", Subresources: []string{proxy}, handler: h.page},
 		{Methods: get, Path: "/stats/summary", Subresources: []string{statsRight}, handler: h.summary},
 		{Methods: get, Path: "/stats/summary/{$}", Subresources: []string{statsRight}, handler: h.summary},
 		{Methods: get, Path: "/metrics/resource", Subresources: []string{metricRight}, handler: h.resource},
@@ -85,4 +94,26 @@ func mux(table []Route, who *access) http.Handler {
 		}
 		m.ServeHTTP(w, r)
 	})
+}
+
+// pagePath is where the node's page is.
+const pagePath = "/gangline"
+
+// toPage sends on to the page, by a path that is relative as whoever asks may come through
+// a proxy that has a prefix of its own.
+func toPage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", path.Base(pagePath)+"/")
+	w.WriteHeader(http.StatusMovedPermanently)
+}
+
+// profile answers for one of the runtime's profiles.
+func profile(w http.ResponseWriter, r *http.Request) {
+	timed := map[string]http.HandlerFunc{
+		"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	}
+	if f, ok := timed[r.PathValue("name")]; ok {
+		f(w, r)
+		return
+	}
+	pprof.Index(w, r)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,6 +73,11 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Usages tells what the pods use.
 	Usages Usages
+	// Ready answers /readyz, and Metrics has the process's own metrics.
+	Ready   http.Handler
+	Metrics prometheus.Gatherer
+	// Page is the node's web page.
+	Page http.Handler
 }
 
 // Server is the node's API.
@@ -95,9 +102,12 @@ func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pod
 	stats := newStats(c.NodeName, c.Usages)
 	table := routes(handlers{
 		healthz:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
+		readyz:      c.Ready,
+		metrics:     promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}),
 		pods:        api.HandleRunningPods(pods.List),
 		runningPods: api.HandleRunningPods(pods.Running),
 		logs:        &logs{pods: pods},
+		page:        http.StripPrefix(pagePath, c.Page),
 		summary:     http.HandlerFunc(stats.ServeSummary),
 		resource:    http.HandlerFunc(stats.ServeResource),
 		exec:        failing(streams.exec),

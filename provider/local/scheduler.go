@@ -223,7 +223,7 @@ func (m *Manager) fail(j *job, err error) {
 
 // stop begins a job's end. It is kept before it is done.
 func (m *Manager) stop(j *job, outcome wlm.Outcome, reason string) error {
-	m.cfg.Log.Info("a job is ended", "gang", j.Request.Name, "job", j.ID, "outcome", outcome, "reason", reason)
+	m.cfg.Log.Info("a job is ended", "allocation", j.Request.Name, "job", j.ID, "outcome", outcome, "reason", reason)
 	return m.update(j, func(j *job) { j.Stop = &stop{Outcome: outcome, Reason: reason, Since: m.now()} })
 }
 
@@ -264,6 +264,6 @@ func (m *Manager) forget() {
 // log reports an error, if it is one.
 func (m *Manager) log(j *job, doing string, err error) {
 	if err != nil {
-		m.cfg.Log.Error(doing, "gang", j.Request.Name, "job", j.ID, "error", err)
+		m.cfg.Log.Error(doing, "allocation", j.Request.Name, "job", j.ID, "error", err)
 	}
 }

@@ -52,6 +52,12 @@ func (d Dir) Claim() string  { return filepath.Join(string(d), "claim") }
 func (d Dir) Result() string { return filepath.Join(string(d), "result.json") }
 func (d Dir) Ended() string  { return filepath.Join(string(d), "ended.json") }
 
+// TaskResult is the path of task t's part of the result, where no launcher sees all tasks
+// end.
+func (d Dir) TaskResult(t int) string {
+	return filepath.Join(string(d), "result."+strconv.Itoa(t)+".json")
+}
+
 // Slot is the directory of slot k.
 func (d Dir) Slot(k int) string { return filepath.Join(string(d), "slots", strconv.Itoa(k)) }
 

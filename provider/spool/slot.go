@@ -74,6 +74,8 @@ type Agent struct {
 // LastTerminationState, RestartCount, Ready, Started and ContainerID.
 type PodStatus struct {
 	UID string `json:"uid"`
+	// Taken is when the agent began with the pod's orders.
+	Taken time.Time `json:"taken,omitzero"`
 	// Started is when the first container was started; zero before.
 	Started time.Time `json:"started,omitzero"`
 	// Restarting tells that all containers are being ended because one of them has

@@ -40,6 +40,15 @@ type Historian interface {
 	Ended(ctx context.Context, jobs []JobRef) (map[string]Job, error)
 }
 
+// Notifier is a Manager that tells when something has happened to jobs, so that List is
+// asked then and not only at intervals.
+type Notifier interface {
+	// Changes has something in it when List may have another answer than before, until the
+	// context ends; several changes may be told of as one. It is a hint: some changes may
+	// never be told of, and none may be one.
+	Changes(ctx context.Context) <-chan struct{}
+}
+
 // JobRef is what is known of a job that has gone from List.
 type JobRef struct {
 	Name string

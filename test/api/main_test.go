@@ -87,12 +87,12 @@ func install(ctx context.Context) error {
 
 // crdFiles is the text of all CRDs.
 func crdFiles() (string, error) {
-	paths, err := filepath.Glob(filepath.Join("..", "..", "charts", "controller", "crds", "*.yaml"))
+	paths, err := filepath.Glob(filepath.Join("..", "..", "charts", "gangline", "crds", "*.yaml"))
 	if err != nil {
 		return "", err
 	}
 	if len(paths) == 0 {
-		return "", errors.New("there are none in charts/controller/crds: run make generate")
+		return "", errors.New("there are none in charts/gangline/crds: run make generate")
 	}
 	var all bytes.Buffer
 	for _, path := range paths {

@@ -16,7 +16,7 @@ func TestChoose(t *testing.T) {
 	}{
 		"one":                           {[]string{"launch"}, []string{"launch"}, ""},
 		"several, in the list's order":  {[]string{"trainjobs", "start"}, []string{"start", "trainjobs"}, ""},
-		"what is not there is an error": {[]string{"start", "speed"}, nil, "--only speed is not known; there are start, mpi, launch, trainjobs"},
+		"what is not there is an error": {[]string{"start", "speed"}, nil, "--only speed is not known; there are start, mpi, launch, trainjobs, flux"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chosen, err := choose(tc.only)

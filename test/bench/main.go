@@ -1,7 +1,8 @@
 // Command bench measures Gangline next to what it stands in for, in the same run on
 // the same Slurm: how fast a gang of pods starts, next to a bare sbatch; how MPI
 // communicates in a gang, next to a bare mpirun; how fast mpirun launches by our SSH
-// service, next to OpenSSH's; and how fast a burst of TrainJobs becomes JobSets. It
+// service, next to OpenSSH's; how fast a burst of TrainJobs becomes JobSets; and how fast jobs
+// are submitted to Flux, next to its own program where there is a real one. It
 // prints ratios and counts where it can: the times themselves depend on the
 // machine. docs/performance.md says what the figures mean.
 package main
@@ -65,14 +66,17 @@ type measurement struct {
 	// needs says what is missing, before anything is started; nil if nothing
 	// can be.
 	needs func(*bench) error
+	// alone tells that it needs no control plane and no Slurm.
+	alone bool
 }
 
 func measurements() []measurement {
 	return []measurement{
-		{"start", (*bench).measureStart, nil},
-		{"mpi", (*bench).measureMPI, needsCompiler},
-		{"launch", (*bench).measureLaunch, (*bench).needsOpenSSH},
-		{"trainjobs", (*bench).measureTrainJobs, nil},
+		{"start", (*bench).measureStart, nil, false},
+		{"mpi", (*bench).measureMPI, needsCompiler, false},
+		{"launch", (*bench).measureLaunch, (*bench).needsOpenSSH, false},
+		{"trainjobs", (*bench).measureTrainJobs, nil, false},
+		{"flux", (*bench).measureFlux, nil, true},
 	}
 }
 
@@ -113,6 +117,9 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 			return fmt.Errorf("preparing to measure %s: %w", m.name, err)
 		}
 	}
+	if !slices.ContainsFunc(chosen, func(m measurement) bool { return !m.alone }) {
+		return b.measure(ctx, chosen)
+	}
 	root, err := filepath.Abs(b.root)
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
@@ -135,6 +142,10 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	b.pods = clientset.CoreV1().Pods(metav1.NamespaceDefault)
+	return b.measure(ctx, chosen)
+}
+
+func (b *bench) measure(ctx context.Context, chosen []measurement) error {
 	for _, m := range chosen {
 		if err := m.measure(b, ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", m.name, err)

@@ -34,7 +34,7 @@ func TestCRDsAreTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			theirs := readCRD(t, filepath.Join(theirDir, name))
-			ours := readCRD(t, filepath.Join("..", "..", "charts", "controller", "crds", name))
+			ours := readCRD(t, filepath.Join("..", "..", "charts", "gangline", "crds", name))
 
 			versions := ours["spec"].(map[string]any)["versions"].(map[string]any)
 			kep := versions["v2alpha1"].(map[string]any)

@@ -122,5 +122,8 @@ func (o upOptions) upArgs(l layout) []string {
 		}
 		args = append(args, "--listen-extra="+strings.Join(ips, ","))
 	}
+	for _, user := range o.auditUsers {
+		args = append(args, "--audit-users="+user)
+	}
 	return args
 }

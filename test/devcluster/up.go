@@ -25,6 +25,7 @@ type upOptions struct {
 	fresh      bool
 	timeout    time.Duration
 	tuning     tuning
+	auditUsers []string
 	progressFD int
 }
 
@@ -70,6 +71,8 @@ Several clusters can run side by side: all ports are free ones unless --port say
 	flags.StringVar(&o.tuning.featureGates, "feature-gates", "",
 		"feature gates of the Kubernetes components, as name=true,…")
 	flags.StringVar(&o.tuning.runtimeConfig, "runtime-config", "", "the API server's --runtime-config")
+	flags.StringArrayVar(&o.auditUsers, "audit-users", nil,
+		"users whose requests are written to DIR/logs/audit.log; can be repeated")
 	flags.IntVar(&o.tuning.verbosity, "verbosity", 0, "log level of the Kubernetes components")
 	flags.IntVar(&o.progressFD, "progress-fd", 0, "an inherited pipe for progress messages")
 	// Only detach uses it.
@@ -211,7 +214,12 @@ func (r *clusterRun) start(ctx context.Context, s *supervisor, port int) error {
 	if err := s.start(componentEtcd, "--dir="+r.layout.dir); err != nil {
 		return err
 	}
-	if err := s.start(componentAPIServer, apiServerFlags(r.layout, port, r.options.tuning)...); err != nil {
+	audit, err := auditFlags(r.layout, r.options.auditUsers)
+	if err != nil {
+		return err
+	}
+	flags := append(apiServerFlags(r.layout, port, r.options.tuning), audit...)
+	if err := s.start(componentAPIServer, flags...); err != nil {
 		return err
 	}
 	usable, err := installJobSetCRD(ctx, config)

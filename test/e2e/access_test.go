@@ -52,6 +52,7 @@ func TestAccess(t *testing.T) {
 			t.Run(name, func(t *testing.T) { test(newWorld(t, env)) })
 		}
 	})
+	t.Run("preflight checks each user's way", func(t *testing.T) { preflightFromAfar(newWorld(t, env)) })
 	t.Run("a cut of a minute changes no pod", func(t *testing.T) { cutForAMinute(newWorld(t, env)) })
 	t.Run("a restarted node finds both users' gangs again", func(t *testing.T) { bothAgain(newWorld(t, env)) })
 	t.Run("a changed map is for new gangs", func(t *testing.T) { changedMap(newWorld(t, env)) })

@@ -43,7 +43,8 @@ func run(m *testing.M) int {
 	var err error
 	// Kubernetes' own PodGroups are off by default.
 	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(dir, "cluster"), os.Stderr,
-		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
+		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true",
+		"--audit-users="+harness.ControllerUser, "--audit-users="+harness.NodeUser)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no control plane for the tests (make devcluster builds it):", err)
 		return 1
@@ -56,6 +57,9 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "gangline-controller's last words:\n"+controller.LogTail())
 		}
 		err = controller.Stop()
+		if code == 0 {
+			err = errors.Join(err, checkRights(control))
+		}
 	}
 	stop, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

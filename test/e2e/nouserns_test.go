@@ -26,6 +26,7 @@ func TestNoUserNamespaces(t *testing.T) {
 		"one with mounts is refused, and told why":          mountedPod,
 		"rendezvous variables hold addresses":               rendezvous,
 		"mpirun by the names in the hostfile, over our ssh": mpiWithoutNames,
+		"preflight names it":                                preflightNamesUserNamespaces,
 		"PyTorch trains on two nodes":                       func(w *world) { torchTrains(w, 2, "5", 2) },
 		"PyTorch trains in two pods of one node":            func(w *world) { torchTrains(w, 2, "4", 1) },
 	} {

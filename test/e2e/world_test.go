@@ -191,7 +191,7 @@ func (w *world) waitJobSet(name string, condition jobset.JobSetConditionType) {
 	})
 }
 
-// jobs are the Slurm jobs of the pods' allocations, by id.
+// jobs are the workload manager's jobs of the pods' allocations, by id.
 func (w *world) jobs(pods ...corev1.Pod) map[string]slurm.Job {
 	w.Helper()
 	names := map[string]bool{}
@@ -203,7 +203,7 @@ func (w *world) jobs(pods ...corev1.Pod) map[string]slurm.Job {
 
 func (w *world) jobsNamed(names map[string]bool) map[string]slurm.Job {
 	w.Helper()
-	list, err := w.env.Slurm.Squeue(w.Context())
+	list, err := w.env.Jobs(w.Context())
 	require.NoError(w, err)
 	jobs := map[string]slurm.Job{}
 	for _, j := range list {
@@ -217,7 +217,7 @@ func (w *world) jobsNamed(names map[string]bool) map[string]slurm.Job {
 // waitJobGone waits until none of the pod's jobs is active any more.
 func (w *world) waitJobGone(pods ...corev1.Pod) {
 	w.Helper()
-	w.eventually("the Slurm job has ended", func(context.Context) (bool, string) {
+	w.eventually("the job has ended", func(context.Context) (bool, string) {
 		jobs := w.jobs(pods...)
 		for _, j := range jobs {
 			if active[j.State] {
@@ -228,7 +228,11 @@ func (w *world) waitJobGone(pods ...corev1.Pod) {
 	})
 }
 
-var active = map[string]bool{"PENDING": true, "CONFIGURING": true, "RUNNING": true, "COMPLETING": true, "SUSPENDED": true}
+// active are the states of jobs that have not ended: Slurm's and Flux's.
+var active = map[string]bool{
+	"PENDING": true, "CONFIGURING": true, "RUNNING": true, "COMPLETING": true, "SUSPENDED": true,
+	"NEW": true, "DEPEND": true, "PRIORITY": true, "SCHED": true, "RUN": true, "CLEANUP": true,
+}
 
 // events are the reasons and messages of a pod's Events, in one text.
 func (w *world) events(pod string) string {
@@ -261,7 +265,7 @@ func (w *world) waitEvent(pod, reason, says string) {
 // waitJobState waits until the pod's Slurm job is in a state.
 func (w *world) waitJobState(pod corev1.Pod, state string) {
 	w.Helper()
-	w.eventually("the Slurm job is "+state, func(context.Context) (bool, string) {
+	w.eventually("the job is "+state, func(context.Context) (bool, string) {
 		job := w.jobs(pod)[pod.Annotations[wellknown.AnnotationJobID]]
 		return job.State == state, job.State
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -24,12 +25,16 @@ type Controller struct {
 	config  configv1alpha1.Configuration
 }
 
-// The controller's identity and namespace. Its certificate names the
-// ServiceAccount that the roles are bound to.
+// Whom the programs are to the API server: the subjects of their roles.
+const (
+	ControllerUser = "system:serviceaccount:" + controllerNamespace + ":kubeflow-trainer-controller-manager"
+	NodeUser       = "gangline-node"
+)
+
+// The controller's name and namespace.
 const (
 	controllerName      = "gangline-controller"
 	controllerNamespace = "kubeflow-system"
-	controllerUser      = "system:serviceaccount:" + controllerNamespace + ":kubeflow-trainer-controller-manager"
 )
 
 // StartController installs the TrainJob API and its runtimes, and starts a
@@ -44,20 +49,22 @@ func StartController(ctx context.Context, control *ControlPlane, root, dir strin
 		return nil, err
 	}
 	// Runtimes are admitted by the controller itself.
-	for _, dir := range []string{"runtimes", filepath.Join("runtimes", "hpc")} {
-		if err := c.install(ctx, dir); err != nil {
-			_ = c.Stop()
-			return nil, err
-		}
+	runtimes := filepath.Join("gangline", "files", "runtimes")
+	if err := c.install(ctx, runtimes, filepath.Join(runtimes, "hpc")); err != nil {
+		_ = c.Stop()
+		return nil, err
 	}
 	return c, nil
 }
 
-// install applies a directory of manifests.
-func (c *Controller) install(ctx context.Context, dir string) error {
-	_, err := c.control.Kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(c.root, "charts", dir))
-	if err != nil {
-		return fmt.Errorf("installing %s: %w", dir, err)
+// install applies manifests of charts, files or directories.
+func (c *Controller) install(ctx context.Context, paths ...string) error {
+	args := []string{"apply", "--server-side", "--force-conflicts"}
+	for _, path := range paths {
+		args = append(args, "-f", filepath.Join(c.root, "charts", path))
+	}
+	if _, err := c.control.Kubectl(ctx, "", args...); err != nil {
+		return fmt.Errorf("installing %s: %w", strings.Join(paths, ", "), err)
 	}
 	return nil
 }
@@ -69,13 +76,13 @@ func (c *Controller) prepare(ctx context.Context) error {
 	if err := install(filepath.Join(c.root, "bin", controllerName), c.binary()); err != nil {
 		return err
 	}
-	if err := c.install(ctx, filepath.Join("controller", "crds")); err != nil {
+	manifests := filepath.Join("manifests", "controller")
+	err := c.install(ctx, filepath.Join("gangline", "crds"), filepath.Join(manifests, "namespace.yaml"),
+		filepath.Join(manifests, "rbac.yaml"), filepath.Join(manifests, "users.yaml"))
+	if err != nil {
 		return err
 	}
-	if err := c.install(ctx, filepath.Join("controller", "rbac.yaml")); err != nil {
-		return err
-	}
-	err := c.control.credentials(ctx, controllerName, controllerUser, filepath.Join(c.dir, "credentials"), os.Getuid(), os.Getgid(), "")
+	err = c.control.credentials(ctx, controllerName, ControllerUser, filepath.Join(c.dir, "credentials"), os.Getuid(), os.Getgid(), "")
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,11 @@ func (c *ControlPlane) Kill() error {
 // Kubeconfig is the administrator's.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
+// AuditLogs are the files of the requests of those whom the flag --audit-users named.
+func (c *ControlPlane) AuditLogs() ([]string, error) {
+	return filepath.Glob(filepath.Join(c.dir, "logs", "audit*.log"))
+}
+
 // Kubectl runs kubectl as the administrator and returns what it prints. The
 // error of a failed command carries its words.
 func (c *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
@@ -84,13 +89,9 @@ func (c *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string
 // grant gives the virtual nodes their rights. Two kubectl apply at once would
 // find the same objects missing and both create them.
 func (c *ControlPlane) grant(ctx context.Context, root string) error {
-	rbac, err := os.ReadFile(filepath.Join(root, "charts", "node", "rbac.yaml"))
-	if err != nil {
-		return fmt.Errorf("reading the virtual node's rights: %w", err)
-	}
 	c.granting.Lock()
 	defer c.granting.Unlock()
-	_, err = c.Kubectl(ctx, string(rbac), "apply", "-f", "-")
+	_, err := c.Kubectl(ctx, "", "apply", "-k", filepath.Join(root, "charts", "manifests", "node"))
 	return err
 }
 

@@ -26,7 +26,7 @@ type Options struct {
 	Name string
 	// Dir is where everything but Slurm's files goes.
 	Dir string
-	// WorkloadManager is "slurm" or "local".
+	// WorkloadManager is "slurm", "flux" or "local".
 	WorkloadManager string
 	// Nodes is the number of HPC nodes, 4 by default.
 	Nodes int
@@ -47,6 +47,8 @@ type Options struct {
 	Address string
 	// Programs is the directory of the node's programs; Root's bin if empty.
 	Programs string
+	// Env are variables of the node's environment, besides its own.
+	Env []string
 	// Configure may change the node's configuration.
 	Configure func(*provider.Config)
 	// Detach leaves everything running when this program ends.
@@ -57,7 +59,8 @@ type Options struct {
 // Environment is a control plane, a workload manager and a virtual node.
 type Environment struct {
 	ControlPlane *ControlPlane
-	Slurm        *slurm.Cluster // nil with the local workload manager
+	Slurm        *slurm.Cluster // nil with another workload manager
+	Flux         *Flux          // nil with another workload manager
 	Login        *LoginNode     // nil without one
 	Node         *Node
 	Controller   *Controller // nil with a control plane that is shared
@@ -95,11 +98,14 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 	}
 	node := NodeOptions{
 		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name, Address: o.Address,
-		Programs: o.Programs,
+		Programs: o.Programs, Env: o.Env,
 	}
-	if o.WorkloadManager == "slurm" {
+	switch o.WorkloadManager {
+	case "slurm":
 		err = e.useSlurm(ctx, o, &node)
-	} else {
+	case "flux":
+		err = e.useFlux(ctx, o, &node)
+	default:
 		err = useLocal(ctx, o, &node)
 	}
 	if err != nil {
@@ -121,7 +127,7 @@ func (e *Environment) Another(ctx context.Context, name string, change func(*Nod
 	if err != nil {
 		return nil, err
 	}
-	return &Environment{ControlPlane: o.ControlPlane, Slurm: e.Slurm, Node: node, Name: name, dir: e.dir, node: o}, nil
+	return &Environment{ControlPlane: o.ControlPlane, Slurm: e.Slurm, Flux: e.Flux, Node: node, Name: name, dir: e.dir, node: o}, nil
 }
 
 func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions) (err error) {
@@ -180,7 +186,16 @@ func nodePrefix(o Options) string {
 	return ""
 }
 
-func useLocal(ctx context.Context, o Options, node *NodeOptions) (err error) {
+// What each simulated node has where this machine stands for all of them.
+const (
+	nodeCPUs      = 8
+	nodeMemoryMiB = 16384
+	nodeGPUs      = 8
+)
+
+// useThisMachine makes a directory of this machine the shared filesystem, and an ordinary
+// user the jobs'.
+func useThisMachine(ctx context.Context, o Options, node *NodeOptions) (err error) {
 	node.Shared = filepath.Join(o.Dir, "shared")
 	node.UID, node.GID, node.Home = os.Getuid(), os.Getgid(), os.Getenv("HOME")
 	if node.UID == 0 {
@@ -189,11 +204,24 @@ func useLocal(ctx context.Context, o Options, node *NodeOptions) (err error) {
 			return err
 		}
 	}
+	return ownDir(node.Shared, node)
+}
+
+// ownDir makes a directory of the jobs' user.
+func ownDir(dir string, node *NodeOptions) error {
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chown(dir, node.UID, node.GID)); err != nil {
+		return fmt.Errorf("preparing the workload manager: %w", err)
+	}
+	return nil
+}
+
+func useLocal(ctx context.Context, o Options, node *NodeOptions) error {
+	if err := useThisMachine(ctx, o, node); err != nil {
+		return err
+	}
 	state := filepath.Join(o.Dir, "local")
-	for _, dir := range []string{node.Shared, state} {
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chown(dir, node.UID, node.GID)); err != nil {
-			return fmt.Errorf("preparing the local workload manager: %w", err)
-		}
+	if err := ownDir(state, node); err != nil {
+		return err
 	}
 	node.Configure = func(c *provider.Config) {
 		c.Cluster = o.Cluster
@@ -201,7 +229,7 @@ func useLocal(ctx context.Context, o Options, node *NodeOptions) (err error) {
 		c.Local = provider.LocalConfig{StateDir: state}
 		for i := range o.Nodes {
 			c.Local.Nodes = append(c.Local.Nodes, provider.LocalNode{
-				Name: fmt.Sprintf("local%d", i+1), CPUs: 8, MemoryMiB: 16384, GPUs: 8,
+				Name: fmt.Sprintf("local%d", i+1), CPUs: nodeCPUs, MemoryMiB: nodeMemoryMiB, GPUs: nodeGPUs,
 			})
 		}
 		if o.Configure != nil {
@@ -237,6 +265,9 @@ func (e *Environment) Stop(ctx context.Context) error {
 	}
 	// The local workload manager's jobs outlive the provider.
 	keep(endPrograms(filepath.Join(e.dir, "shared")))
+	if e.Flux != nil {
+		e.Flux.Stop()
+	}
 	if e.Login != nil {
 		keep(e.Login.Stop())
 	}

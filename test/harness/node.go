@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gangline/gangline/provider"
@@ -38,6 +39,8 @@ type NodeOptions struct {
 	// Fault is the point at which the first process dies (see package faults); the
 	// programs must know of such points.
 	Fault string
+	// Env are variables of the node's environment, besides its own.
+	Env []string
 	// Configure fills in the workload manager and what else differs.
 	Configure func(*provider.Config)
 }
@@ -69,7 +72,7 @@ func (n *Node) prepare(ctx context.Context) error {
 	if err := os.Chown(o.Dir, o.UID, o.GID); err != nil {
 		return err
 	}
-	if err := o.ControlPlane.credentials(ctx, o.Name, "gangline-node", filepath.Join(o.Dir, "credentials"), o.UID, o.GID, o.Address); err != nil {
+	if err := o.ControlPlane.credentials(ctx, o.Name, NodeUser, filepath.Join(o.Dir, "credentials"), o.UID, o.GID, o.Address); err != nil {
 		return err
 	}
 	if err := o.ControlPlane.grant(ctx, o.Root); err != nil {
@@ -156,7 +159,7 @@ func (n *Node) Start(ctx context.Context) error {
 func (n *Node) command() *exec.Cmd {
 	o := n.options
 	cmd := exec.Command(n.binary(), "run", "--config", n.config, "--kubeconfig", filepath.Join(o.Dir, "credentials", "kubeconfig"))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.Home}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.Home}, o.Env...)
 	if o.Fault != "" {
 		cmd.Env = append(cmd.Env, faults.Variable+"="+o.Fault)
 		n.options.Fault = "" // the next process lives
@@ -176,7 +179,7 @@ func (n *Node) waitReady(ctx context.Context) error {
 		out, err := n.options.ControlPlane.Kubectl(ctx, "", "get", "node", n.options.Name,
 			"-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.spec.taints[*].key}`)
 		// The control plane's own taint goes once it believes the node.
-		if err == nil && strings.HasPrefix(out, "True") && !strings.Contains(out, "not-ready") && !strings.Contains(out, "unreachable") {
+		if err == nil && strings.HasPrefix(out, "True") && !strings.Contains(out, corev1.TaintNodeNotReady) && !strings.Contains(out, corev1.TaintNodeUnreachable) {
 			return nil
 		}
 		select {

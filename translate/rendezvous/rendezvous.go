@@ -25,6 +25,7 @@ var places = [...]place{
 	{host: "COORDINATOR_ADDRESS", port: "COORDINATOR_PORT"},         // JAX, as Kubeflow's JAXJob has it
 	{host: "DMLC_TRACKER_URI", port: "DMLC_TRACKER_PORT"},           // XGBoost
 	{host: "DMLC_PS_ROOT_URI", port: "DMLC_PS_ROOT_PORT"},           // MXNet
+	{host: "GANGLINE_FLUX_LEAD"},                                    // the lead's broker of a Flux TrainJob, host:port
 	{host: "LWS_LEADER_ADDRESS", fixed: true},                       // LeaderWorkerSet: a host alone
 	{host: "RAY_ADDRESS", fixed: true},                              // Ray, whose head has the port as an option
 }

@@ -60,6 +60,7 @@ func TestMovePorts(t *testing.T) {
 		"XGBoost's tracker": {
 			vars{"DMLC_TRACKER_URI": "pi-0.pi", "DMLC_TRACKER_PORT": "29500"}, vars{"DMLC_TRACKER_PORT": "20000"},
 		},
+		"Flux's lead":                {vars{"GANGLINE_FLUX_LEAD": "pi-0.pi:29500"}, vars{"GANGLINE_FLUX_LEAD": "pi-0.pi:20000"}},
 		"another host":               {vars{"MASTER_ADDR": "db.example.com", "MASTER_PORT": "29500"}, vars{}},
 		"a port that stays":          {vars{"MASTER_ADDR": "pi-0.pi", "MASTER_PORT": "80"}, vars{}},
 		"a port without a host":      {vars{"MASTER_PORT": "29500"}, vars{}},

@@ -84,6 +84,15 @@ const (
 	// AnnotationExpectedStart is when the workload manager expects a waiting job to
 	// start, to the minute (RFC 3339); absent while it does not know.
 	AnnotationExpectedStart = Domain + "/expected-start"
+	// AnnotationGangOwner is whose gang the pod is of, as gangline.dev/depends-on has it:
+	// "JobSet/pi". AnnotationRank is the pod's place in the gang, from 0, and AnnotationSize
+	// the number of places: GANGLINE_RANK and GANGLINE_SIZE of its processes.
+	// AnnotationSubmitted is when the job was submitted (RFC 3339). The last three are there
+	// when there is a job.
+	AnnotationGangOwner = Domain + "/gang-owner"
+	AnnotationRank      = Domain + "/rank"
+	AnnotationSize      = Domain + "/size"
+	AnnotationSubmitted = Domain + "/submitted"
 
 	// Finalizer keeps a pod until nothing of it runs any more.
 	Finalizer = Domain + "/allocation"
@@ -133,6 +142,7 @@ func Annotations() []string {
 		AnnotationDependsOn, AnnotationSbatchFlags,
 		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI,
 		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCUser, AnnotationHPCNode, AnnotationExpectedStart,
+		AnnotationGangOwner, AnnotationRank, AnnotationSize, AnnotationSubmitted,
 	}
 }
 
@@ -191,6 +201,11 @@ const (
 	ReasonNoHPCUser        = "NoHPCUser"       // the map of identities has nobody, or somebody else, for the pod
 	ReasonSiteUnreachable  = "SiteUnreachable" // nothing can be learnt or done as the gang's user
 	ReasonDoesNotFit       = "DoesNotFit"
+
+	// Of Events alone, in the order of an allocation's life.
+	ReasonAllocationStarted  = "AllocationStarted"  // the job has its nodes
+	ReasonAllocationReleased = "AllocationReleased" // the gang needs it no more, and its agents are asked to end
+	ReasonAllocationOver     = "AllocationOver"     // the job has ended
 
 	// What an agent could not do.
 	ReasonPrivateRootUnavailable = "PrivateRootUnavailable" // the pod has mounts that need a private root, and the node's kernel allows none

@@ -1,5 +1,5 @@
 // Command gen writes what is generated from the API's types: the deep copies
-// and the CRDs under charts/controller/crds. With --check it writes nothing and
+// and the CRDs under charts/gangline/crds. With --check it writes nothing and
 // fails if a file in the tree is not what it would write.
 //
 // The work is controller-gen's, in a copy of the API package that is a module of

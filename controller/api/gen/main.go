@@ -17,7 +17,7 @@ import (
 const (
 	genDir     = "controller/api/gen"
 	apiDir     = "controller/api/v1alpha1"
-	crdDir     = "charts/controller/crds"
+	crdDir     = "charts/gangline/crds"
 	deepCopies = apiDir + "/zz_generated.deepcopy.go"
 	toolsMod   = "test/tools/go.mod"
 )

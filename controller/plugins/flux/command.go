@@ -14,6 +14,7 @@ const (
 	configDir  = "/etc/flux-config"
 	entrypoint = "entrypoint.sh"
 	initScript = "init.sh"
+	podScript  = "pod.lua"
 	// verbatim announces to entrypoint.sh that each of the arguments behind it
 	// is a word.
 	verbatim = "--"

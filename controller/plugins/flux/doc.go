@@ -4,8 +4,12 @@
 // key that the brokers share.
 //
 // Names, mounts and volumes are Kubeflow's. The scripts are our own: they run
-// the command word for word, and the pods end with its exit status. The instance
-// is one inside the pods, also on the HPC side, where the program comes from the
-// nodes themselves: no image is pulled there. A Flux that manages the whole HPC
-// centre is no business of this package.
+// the command word for word, and the pods end with its exit status.
+//
+// On the HPC side the instance is a native one: its brokers are the HPC nodes' own
+// Flux, one for each slot of the gang, whatever workload manager gave the slots. They
+// meet by Flux' static bootstrap (flux-config-bootstrap(5)) with a CURVE key, so
+// they need no PMI, and pods may share a node. No image is pulled there.
+//
+// A Flux that manages the whole HPC centre is no business of this package.
 package flux

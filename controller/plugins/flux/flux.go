@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,9 @@ func (*Plugin) Validate(_ context.Context, info *framework.Info, _, new *v1alpha
 	return nil, errs
 }
 
-// EnforceMLPolicy gives the training pods the init container, their volumes and
-// mounts, and the wrapped command. Their number is plainml's affair.
+// EnforceMLPolicy gives the training pods their volumes and mounts, the wrapped
+// command and, off the HPC side, the init container. Their number is plainml's
+// affair.
 func (*Plugin) EnforceMLPolicy(info *framework.Info, trainJob *v1alpha1.TrainJob) error {
 	if !applies(info) {
 		return nil
@@ -73,14 +75,22 @@ func (*Plugin) EnforceMLPolicy(info *framework.Info, trainJob *v1alpha1.TrainJob
 	if err != nil {
 		return err
 	}
-	settings, err := settingsOf(c, trainJob.Spec.Trainer)
+	native := isNative(info)
+	settings, err := settingsOf(c, trainJob.Spec.Trainer, native)
 	if err != nil {
 		return err
 	}
 	pod := step.Pod()
-	framework.UpsertVolumes(&pod.Volumes, volumes(trainJob.Name, sourceOf(info))...)
-	pod.InitContainers = append(pod.InitContainers, installer(trainJob.Name, settings.viewImage))
-	framework.UpsertVolumeMounts(&c.VolumeMounts, mounts(trainJob.Name, sourceOf(info))...)
+	framework.UpsertVolumes(&pod.Volumes, volumes(trainJob.Name, native)...)
+	framework.UpsertVolumeMounts(&c.VolumeMounts, mounts(trainJob.Name, native)...)
+	if native {
+		lead := fmt.Sprintf("%s-%s-0-0.%s", trainJob.Name, step.Name, info.Subdomain(trainJob))
+		framework.UpsertEnv(&c.Env, nativeEnv(lead)...)
+		// What Flux says last is why the pod has failed.
+		c.TerminationMessagePolicy = cmp.Or(c.TerminationMessagePolicy, corev1.TerminationMessageFallbackToLogsOnError)
+	} else {
+		pod.InitContainers = append(pod.InitContainers, installer(trainJob.Name, settings.viewImage))
+	}
 
 	if info.Trainer == nil {
 		info.Trainer = &v1alpha1.Trainer{}
@@ -107,7 +117,7 @@ func newInstance(info *framework.Info, trainJob *v1alpha1.TrainJob) (instance, e
 	if err != nil {
 		return instance{}, err
 	}
-	settings, err := settingsOf(c, trainJob.Spec.Trainer)
+	settings, err := settingsOf(c, trainJob.Spec.Trainer, isNative(info))
 	if err != nil {
 		return instance{}, err
 	}
@@ -126,7 +136,7 @@ func newInstance(info *framework.Info, trainJob *v1alpha1.TrainJob) (instance, e
 		tasks:     int(tasks),
 		gpus:      framework.GPUs(info.ResourcesPerNode()),
 		arguments: wrap(c, trainJob.Spec.Trainer).arguments,
-		source:    sourceOf(info),
+		native:    isNative(info),
 		settings:  settings,
 	}, nil
 }
@@ -135,13 +145,8 @@ func applies(info *framework.Info) bool {
 	return info.MLPolicy != nil && info.MLPolicy.Flux != nil
 }
 
-// sourceOf is the node for a job of the HPC side: no image is pulled there.
-func sourceOf(info *framework.Info) source {
-	if info.Cluster != "" {
-		return nodeOwn
-	}
-	return view
-}
+// isNative tells whether the job is the HPC side's: no image is pulled there.
+func isNative(info *framework.Info) bool { return info.Cluster != "" }
 
 // trainingStep is the trainer step or, without one, job "node".
 func trainingStep(info *framework.Info) *framework.PodSet {

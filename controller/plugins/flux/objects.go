@@ -30,7 +30,11 @@ func configName(trainJob string) string { return trainJob + "-flux-entrypoint" }
 
 func secretName(trainJob string) string { return trainJob + "-flux-curve" }
 
-func volumes(trainJob string, from source) []corev1.Volume {
+// hpcLeaves are the volumes that a pod of the HPC side has not: software that is the
+// node's own is not covered, and /dev/shm is there.
+var hpcLeaves = [...]string{spackVolume, memoryVolume}
+
+func volumes(trainJob string, native bool) []corev1.Volume {
 	emptyDir := func(name string, medium corev1.StorageMedium) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium},
@@ -52,21 +56,36 @@ func volumes(trainJob string, from source) []corev1.Volume {
 		emptyDir(memoryVolume, corev1.StorageMediumMemory),
 		curve,
 	}
-	return slices.DeleteFunc(all, func(v corev1.Volume) bool { return v.Name == spackVolume && from == nodeOwn })
+	return slices.DeleteFunc(all, func(v corev1.Volume) bool { return native && slices.Contains(hpcLeaves[:], v.Name) })
 }
 
 // mounts are the training container's. Kubeflow mounts the shared memory
-// read-only, where MPI cannot use it; a job of the HPC side gets it to write. An
-// HPC node may have software of its own in /opt/software, so nothing covers it.
-func mounts(trainJob string, from source) []corev1.VolumeMount {
+// read-only, where MPI cannot use it.
+func mounts(trainJob string, native bool) []corev1.VolumeMount {
 	all := []corev1.VolumeMount{
 		{Name: installVolume, MountPath: installDir},
 		{Name: spackVolume, MountPath: "/opt/software"},
 		{Name: configName(trainJob), MountPath: configDir, ReadOnly: true},
 		{Name: curveVolume, MountPath: "/curve", ReadOnly: true},
-		{Name: memoryVolume, MountPath: "/dev/shm", ReadOnly: from == view},
+		{Name: memoryVolume, MountPath: "/dev/shm", ReadOnly: true},
 	}
-	return slices.DeleteFunc(all, func(m corev1.VolumeMount) bool { return m.Name == spackVolume && from == nodeOwn })
+	return slices.DeleteFunc(all, func(m corev1.VolumeMount) bool { return native && slices.Contains(hpcLeaves[:], m.Name) })
+}
+
+const (
+	envLead      = "GANGLINE_FLUX_LEAD"
+	envShellPath = "FLUX_SHELL_RC_PATH"
+)
+
+// nativeEnv is what the HPC side's containers get: where the lead listens, which
+// the virtual node changes to a port that is free; where flux-shell(1) finds
+// pod.lua; and the instance, for those who look in.
+func nativeEnv(lead string) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: envLead, Value: lead + ":8050"},
+		{Name: envShellPath, Value: configDir},
+		{Name: "FLUX_URI", Value: "local://" + installDir + "/config/run/flux/local"},
+	}
 }
 
 func installer(trainJob, image string) corev1.Container {
@@ -90,7 +109,7 @@ func scriptsConfigMap(trainJob *v1alpha1.TrainJob, i instance) framework.Compone
 			return &corev1.ConfigMap{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 				ObjectMeta: framework.ChildMeta(trainJob, name),
-				Data:       map[string]string{entrypoint: i.entrypoint(), initScript: i.init()},
+				Data:       i.files(),
 			}, nil
 		},
 	}

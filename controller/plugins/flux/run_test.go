@@ -28,13 +28,22 @@ printf '%s\n' "$*" >>"$LOG"
 verb=$1
 shift
 case $verb in
-R) echo R ;;
+R)
+  if [[ $1 == decode ]]; then
+    cat >/dev/null
+    echo "${CORES:-1}"
+  else
+    echo R
+  fi ;;
 broker)
   while [[ ${1-} == -* ]]; do shift; done
   if (($#)); then "$@"; exit; fi
   exec follower ;;
 run)
-  while [[ ${1-} == -* ]]; do shift 2; done
+  while [[ ${1-} == -* ]]; do
+    [[ $1 == --* ]] || shift
+    shift
+  done
   exec "$@" ;;
 exec)
   shift
@@ -81,6 +90,7 @@ exit "${STATUS:-0}"
 		"LOG=" + c.path("log"), "ARGS=" + c.path("args"),
 	}
 	c.write("config/init.sh", c.moved(text["init.sh"]))
+	c.write("config/pod.lua", c.moved(text["pod.lua"]))
 	c.entrypoint = c.write("config/entrypoint.sh", c.moved(text["entrypoint.sh"]))
 
 	// What the JobSet's plugin and then Kubernetes make of it.
@@ -268,6 +278,7 @@ echo x >>"$LOG.tries"
 		"try again while there is no lead":         {fails, 0, 2},
 		"fail with the command, as all pods do":    {"#!/bin/bash\necho 3 >\"${LOG%log}mnt/flux/failed-status\"\n", 3, 0},
 		"even if the broker does not end well too": {"#!/bin/bash\necho 3 >\"${LOG%log}mnt/flux/failed-status\"; exit 1\n", 3, 0},
+		"die with a broker that is killed":         {"#!/bin/bash\nkill -KILL $$\n", 137, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newContainer(t, trainJob(`{numNodes: 2, command: [app]}`), plain, follower)
@@ -348,19 +359,4 @@ func TestAnImageWithoutFluxFailsAtOnce(t *testing.T) {
 	status, out := c.init()
 	assert.Equal(t, 1, status)
 	assert.Contains(t, out, "FLUX_VIEW_IMAGE must name one of the flux-view images")
-}
-
-func TestOnTheHPCSideTheNodesOwnFluxRuns(t *testing.T) {
-	c := newContainerOn(t, "alps", trainJob(`{numNodes: 2, command: [app, x]}`), plain, lead)
-	require.NoError(t, os.RemoveAll(c.path("opt")))
-	status, out := c.init()
-	assert.Equal(t, 1, status)
-	assert.Contains(t, out, "There is no flux on the PATH of the HPC node")
-
-	c.write("bin/flux", fluxDouble)
-	status, out = c.start()
-	require.Zero(t, status, out)
-	assert.Equal(t, "x\x00", c.read("args"))
-	assert.NoDirExists(t, c.path("mnt/flux/view"))
-	assert.NoDirExists(t, c.path("opt/software"))
 }

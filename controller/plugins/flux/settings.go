@@ -24,12 +24,16 @@ type settings struct {
 var plain = regexp.MustCompile(`^[A-Za-z0-9_.:@*-]+$`)
 
 // settingsOf reads the container's variables, then the TrainJob's. A variable
-// that is empty, or whose value stands elsewhere, is none.
-func settingsOf(c *corev1.Container, trainer *v1alpha1.Trainer) (settings, error) {
+// that is empty, or whose value stands elsewhere, is none. HPC nodes' devices have
+// many names, so the brokers listen on all of them there.
+func settingsOf(c *corev1.Container, trainer *v1alpha1.Trainer, native bool) (settings, error) {
 	s := settings{
 		viewImage:   "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
 		device:      "eth0",
 		queuePolicy: "fcfs",
+	}
+	if native {
+		s.device = "*"
 	}
 	fields := map[string]*string{
 		"FLUX_VIEW_IMAGE":     &s.viewImage,

@@ -116,7 +116,7 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 		return "", err
 	}
 	if a.stderr != "" {
-		m.cfg.Log.Info("sbatch has a remark", "gang", r.Name, "job", id, "remark", a.words())
+		m.cfg.Log.Info("sbatch has a remark", "allocation", r.Name, "job", id, "remark", a.words())
 	}
 	return id, nil
 }

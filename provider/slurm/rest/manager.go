@@ -219,7 +219,7 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	err = m.callIn(ctx, v, question{as: user(r.User), method: http.MethodPost, path: "/job/submit", body: body}, &a)
 	if id := a.jobID(); id != "" { // whatever else it says, there is a job
 		if remark := cmp.Or(words(a.Faults), a.Message); remark != "" {
-			m.cfg.Log.Info("slurmrestd has a remark", "gang", r.Name, "job", id, "remark", remark)
+			m.cfg.Log.Info("slurmrestd has a remark", "allocation", r.Name, "job", id, "remark", remark)
 		}
 		return id, nil
 	}

@@ -3,11 +3,11 @@
 # broker of the Flux instance. The lead's broker runs the command; the others'
 # do what it says.
 #
-# source, hosts, lead, resources, tasks and arguments are set before it.
+# Before it stand what differs between jobs (hosts, lead, tasks, arguments, …) and
+# what differs by where Flux comes from (pause, prepare, configure).
 set -euo pipefail
 
 base=/mnt/flux
-view=$base/view
 config=$base/config
 # Here a follower finds the exit status of a command that failed.
 failed=$base/failed-status
@@ -28,63 +28,40 @@ run() {
   return "$status"
 }
 
-# prepare makes the copied view work in this container. An HPC node's own Flux
-# does already.
-prepare() {
-  if [[ $source == node ]]; then
-    return
-  fi
-  cp -Rf "$base/software/." /opt/software/
-
-  # Behind the container's own, so that its programs go before the view's.
-  export PATH=$PATH:$view/bin
-  local python version
-  for python in "$view"/lib/python3*/; do
-    [[ -d $python ]] || continue
-    export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}${python}site-packages
-    # The view's own links lead to where it was built.
-    version=$(basename "$python")
-    if [[ -f $view/bin/$version ]]; then
-      ln -sf "$version" "$view/bin/python3"
-      ln -sf "$version" "$view/bin/python"
-    fi
-  done
-  export FLUX_RC_EXTRA=$view/etc/flux/rc1.d
-
-  # For whoever opens a shell in the pod.
-  {
-    printf 'export PATH=%q\n' "$PATH"
-    printf 'export PYTHONPATH=%q\n' "${PYTHONPATH-}"
-    printf 'export LD_LIBRARY_PATH=%q\n' "${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$view/lib"
-    printf 'export fluxsocket=%q\n' "local://$config/run/flux/local"
-  } >"$base/flux-view.sh"
-  printf 'flux module %s\n' 'remove sched-simple' 'load sched-fluxion-resource' 'load sched-fluxion-qmanager' \
-    >"$base/load-fluxion.sh"
-}
-
-# configure writes what only this container knows, and forgets an instance that
-# was here before it restarted.
-configure() {
+# begin forgets an instance that was here before the container restarted.
+begin() {
   rm -rf "$failed" "$complete" "$config/run/flux" "$config/var/lib/flux"
-  mkdir -p "$config"/{run,var/lib}/flux
+  mkdir -p "$config"/etc/curve "$config"/{run,var/lib}/flux
   # Flux wants its key readable by its user alone.
   (umask 077 && cp -f /curve/curve.cert "$config/etc/curve/curve.cert")
-  flux R encode --hosts="$hosts" "${resources[@]}" >"$config/etc/flux/system/R"
+}
+
+# stop ends a follower. Its broker does so within a second or two, unless the lead is
+# dead: it would take leave of it for a minute.
+stop() {
+  kill -TERM "$child" 2>/dev/null || true
+  timeout 5 tail --pid="$child" -f /dev/null || kill -KILL "$child" 2>/dev/null || true
+  exit 143
 }
 
 # follow runs the broker until it has ended well or the command has failed: while
-# the lead is not there yet, or comes again, a broker gives up.
+# the lead is not there yet, or comes again, a broker gives up. A broker that was
+# killed takes the pod along.
 follow() {
-  local child=
-  trap 'kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; exit 143' TERM INT
+  local status
+  child=
+  trap stop TERM INT
   while true; do
+    status=0
     "$@" &
     child=$!
-    if wait "$child" || [[ -e $failed ]]; then
+    wait "$child" || status=$?
+    if ((status == 0)) || [[ -e $failed ]]; then
       break
     fi
-    echo "The lead $lead does not answer; trying again in 15 s." >&2
-    sleep 15 &
+    ((status < 128)) || exit "$status"
+    echo "The lead $lead does not answer; trying again in $pause s." >&2
+    sleep "$pause" &
     child=$!
     wait "$child"
   done
@@ -113,18 +90,9 @@ else
 fi
 
 prepare
+begin
 configure
 
-options=(
-  --config-path="$config/etc/flux/config"
-  -Scron.directory="$config/etc/flux/system/cron.d"
-  -Stbon.fanout=256
-  -Srundir="$config/run/flux"
-  -Sstatedir="$config/var/lib/flux"
-  -Slocal-uri="local://$config/run/flux/local"
-  -Slog-stderr-level=0
-  -Slog-stderr-mode=local
-)
 host=$(uname -n)
 if [[ ${host%%.*} != "$lead" ]]; then
   follow flux broker "${options[@]}"

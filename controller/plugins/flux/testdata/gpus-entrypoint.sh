@@ -1,47 +1,20 @@
 #!/bin/bash
-source=view
 hosts='lammps-node-0-[0-2]'
 lead='lammps-node-0-0'
-resources=(--cores=0-1 --gpus=0-3)
 tasks=(-N 3 -n 6 -g 2)
 arguments=1
+resources=(--cores=0-1 --gpus=0-3)
 
-# shellcheck shell=bash disable=SC2154
-# Runs in the training container: completes the configuration, then becomes one
-# broker of the Flux instance. The lead's broker runs the command; the others'
-# do what it says.
-#
-# source, hosts, lead, resources, tasks and arguments are set before it.
-set -euo pipefail
+# shellcheck shell=bash disable=SC2034,SC2154
+# Flux comes with the pod: the init container has copied it from its image.
 
-base=/mnt/flux
-view=$base/view
-config=$base/config
-# Here a follower finds the exit status of a command that failed.
-failed=$base/failed-status
-complete=$base/flux-operator-complete.txt
+view=/mnt/flux/view
+# pause is how long a follower waits for a lead that may be starting or coming
+# again, in seconds.
+pause=15
 
-# run is the lead's program inside the instance. An instance that ends takes its
-# followers along with status 0, whatever the command's was: they would succeed,
-# and a lead that is tried again would wait for them for ever. So they are told.
-run() {
-  local status=0
-  flux run "${tasks[@]}" "$@" || status=$?
-  if ((status != 0)); then
-    # shellcheck disable=SC2016 # the followers' shell expands it
-    timeout 60 flux exec --noinput /bin/bash -c 'echo "$1" >"$2"' tell "$status" "$failed" ||
-      echo "The followers could not be told that the command failed." >&2
-  fi
-  touch "$complete"
-  return "$status"
-}
-
-# prepare makes the copied view work in this container. An HPC node's own Flux
-# does already.
+# prepare makes the copied view work in this container.
 prepare() {
-  if [[ $source == node ]]; then
-    return
-  fi
   cp -Rf "$base/software/." /opt/software/
 
   # Behind the container's own, so that its programs go before the view's.
@@ -70,29 +43,85 @@ prepare() {
     >"$base/load-fluxion.sh"
 }
 
-# configure writes what only this container knows, and forgets an instance that
-# was here before it restarted.
+# configure adds to the init container's files what only this container knows.
 configure() {
+  flux R encode --hosts="$hosts" "${resources[@]}" >"$config/etc/flux/system/R"
+  options=(
+    --config-path="$config/etc/flux/config"
+    -Scron.directory="$config/etc/flux/system/cron.d"
+    -Stbon.fanout=256
+    -Srundir="$config/run/flux"
+    -Sstatedir="$config/var/lib/flux"
+    -Slocal-uri="local://$config/run/flux/local"
+    -Slog-stderr-level=0
+    -Slog-stderr-mode=local
+  )
+}
+
+# shellcheck shell=bash disable=SC2154
+# Runs in the training container: completes the configuration, then becomes one
+# broker of the Flux instance. The lead's broker runs the command; the others'
+# do what it says.
+#
+# Before it stand what differs between jobs (hosts, lead, tasks, arguments, …) and
+# what differs by where Flux comes from (pause, prepare, configure).
+set -euo pipefail
+
+base=/mnt/flux
+config=$base/config
+# Here a follower finds the exit status of a command that failed.
+failed=$base/failed-status
+complete=$base/flux-operator-complete.txt
+
+# run is the lead's program inside the instance. An instance that ends takes its
+# followers along with status 0, whatever the command's was: they would succeed,
+# and a lead that is tried again would wait for them for ever. So they are told.
+run() {
+  local status=0
+  flux run "${tasks[@]}" "$@" || status=$?
+  if ((status != 0)); then
+    # shellcheck disable=SC2016 # the followers' shell expands it
+    timeout 60 flux exec --noinput /bin/bash -c 'echo "$1" >"$2"' tell "$status" "$failed" ||
+      echo "The followers could not be told that the command failed." >&2
+  fi
+  touch "$complete"
+  return "$status"
+}
+
+# begin forgets an instance that was here before the container restarted.
+begin() {
   rm -rf "$failed" "$complete" "$config/run/flux" "$config/var/lib/flux"
-  mkdir -p "$config"/{run,var/lib}/flux
+  mkdir -p "$config"/etc/curve "$config"/{run,var/lib}/flux
   # Flux wants its key readable by its user alone.
   (umask 077 && cp -f /curve/curve.cert "$config/etc/curve/curve.cert")
-  flux R encode --hosts="$hosts" "${resources[@]}" >"$config/etc/flux/system/R"
+}
+
+# stop ends a follower. Its broker does so within a second or two, unless the lead is
+# dead: it would take leave of it for a minute.
+stop() {
+  kill -TERM "$child" 2>/dev/null || true
+  timeout 5 tail --pid="$child" -f /dev/null || kill -KILL "$child" 2>/dev/null || true
+  exit 143
 }
 
 # follow runs the broker until it has ended well or the command has failed: while
-# the lead is not there yet, or comes again, a broker gives up.
+# the lead is not there yet, or comes again, a broker gives up. A broker that was
+# killed takes the pod along.
 follow() {
-  local child=
-  trap 'kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; exit 143' TERM INT
+  local status
+  child=
+  trap stop TERM INT
   while true; do
+    status=0
     "$@" &
     child=$!
-    if wait "$child" || [[ -e $failed ]]; then
+    wait "$child" || status=$?
+    if ((status == 0)) || [[ -e $failed ]]; then
       break
     fi
-    echo "The lead $lead does not answer; trying again in 15 s." >&2
-    sleep 15 &
+    ((status < 128)) || exit "$status"
+    echo "The lead $lead does not answer; trying again in $pause s." >&2
+    sleep "$pause" &
     child=$!
     wait "$child"
   done
@@ -121,18 +150,9 @@ else
 fi
 
 prepare
+begin
 configure
 
-options=(
-  --config-path="$config/etc/flux/config"
-  -Scron.directory="$config/etc/flux/system/cron.d"
-  -Stbon.fanout=256
-  -Srundir="$config/run/flux"
-  -Sstatedir="$config/var/lib/flux"
-  -Slocal-uri="local://$config/run/flux/local"
-  -Slog-stderr-level=0
-  -Slog-stderr-mode=local
-)
 host=$(uname -n)
 if [[ ${host%%.*} != "$lead" ]]; then
   follow flux broker "${options[@]}"

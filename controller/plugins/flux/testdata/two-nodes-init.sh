@@ -1,5 +1,4 @@
 #!/bin/bash
-source=view
 hosts='lammps-node-0-[0-1]'
 broker='[access]
 allow-guest-user = true
@@ -27,7 +26,7 @@ queue-policy = "fcfs"'
 # Runs in the init container: puts Flux, and its configuration, where the
 # training container finds them.
 #
-# source, hosts and broker are set before it.
+# hosts and broker are set before it.
 set -euo pipefail
 
 base=/mnt/flux
@@ -38,15 +37,6 @@ printf '%s\n' "$hosts" >"$config/etc/flux/system/hostlist"
 printf '%s\n' "$broker" >"$config/etc/flux/config/broker.toml"
 # The training container may run as another user.
 chmod -R a+rwX "$config"
-
-if [[ $source == node ]]; then
-  if ! command -v flux >/dev/null; then
-    echo "There is no flux on the PATH of the HPC node $(uname -n): the site must install it, or the runtime set PATH." >&2
-    exit 1
-  fi
-  touch "$base/flux-operator-done.txt"
-  exit 0
-fi
 
 # /opt/view leads to a directory that is named by its contents.
 views=(/opt/views/._view/*/)

@@ -1,0 +1,99 @@
+package preflight
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gangline/gangline/agent/doctor"
+)
+
+const (
+	thisMachine = "this machine"
+	checkPort   = "node's port"
+	checkCerts  = "certificates"
+)
+
+// Port is a node's own port and its certificates.
+type Port struct {
+	Address string
+	Port    int32
+	// CertFile and KeyFile are empty where the cluster signs the certificate.
+	CertFile, KeyFile string
+	ClientCAFile      string
+}
+
+// checkMachine looks at what the node's port needs of this machine.
+func checkMachine(ctx context.Context, p Port) []Line {
+	return []Line{judgePort(p, listen(ctx, p)), judgeCertificates(p, expiry(p), time.Now())}
+}
+
+func listen(ctx context.Context, p Port) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port))))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func judgePort(p Port, err error) Line {
+	address := net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port)))
+	switch {
+	case err == nil:
+		return good(thisMachine, checkPort, doctor.OK, "%s is free", address)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return good(thisMachine, checkPort, doctor.Info, "%s is in use: by the node itself, if it runs", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return bad(thisMachine, checkPort, doctor.Fail, "set kubelet.address to an address of this machine that the API server reaches", "%s is no address of this machine", p.Address)
+	}
+	return bad(thisMachine, checkPort, doctor.Fail, "choose another kubelet.port, or let this user have it", "%v", err)
+}
+
+// certificates is what the files say.
+type certificates struct {
+	err    error
+	ends   time.Time // zero where the cluster signs it
+	signed bool      // by the cluster
+}
+
+func expiry(p Port) certificates {
+	if _, err := os.ReadFile(p.ClientCAFile); err != nil {
+		return certificates{err: fmt.Errorf("reading kubelet.clientCAFile: %w", err)}
+	}
+	if p.CertFile == "" {
+		return certificates{signed: true}
+	}
+	pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
+	if err != nil {
+		return certificates{err: fmt.Errorf("reading kubelet.certFile and keyFile: %w", err)}
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return certificates{err: fmt.Errorf("reading kubelet.certFile: %w", err)}
+	}
+	return certificates{ends: leaf.NotAfter}
+}
+
+// renewSoon is when an old certificate is worth a word.
+const renewSoon = 14 * 24 * time.Hour
+
+func judgeCertificates(p Port, c certificates, now time.Time) Line {
+	switch {
+	case c.err != nil:
+		return bad(thisMachine, checkCerts, doctor.Fail, "give the node's user files that it can read", "%v", c.err)
+	case c.signed:
+		return good(thisMachine, checkCerts, doctor.Info, "the node asks the cluster to sign its own; somebody must approve the request")
+	case c.ends.Before(now):
+		return bad(thisMachine, checkCerts, doctor.Fail, "renew it", "%s has expired, on %s", p.CertFile, c.ends.Format(time.DateOnly))
+	case c.ends.Before(now.Add(renewSoon)):
+		return bad(thisMachine, checkCerts, doctor.Warn, "renew it; the node reads it again", "%s expires on %s", p.CertFile, c.ends.Format(time.DateOnly))
+	}
+	return good(thisMachine, checkCerts, doctor.OK, "the node's own is valid until %s", c.ends.Format(time.DateOnly))
+}

@@ -1,0 +1,64 @@
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheSchemaRefuses(t *testing.T) {
+	for name, test := range map[string]struct{ values, message string }{
+		"a value that is not known": {
+			"controler: {enabled: false}", "additional properties 'controler' not allowed",
+		},
+		"a certificate authority that is not known": {
+			"certificates: {by: letsencrypt}", "at '/certificates/by': value must be one of 'self', 'cert-manager'",
+		},
+		"certificates by two authorities": {
+			"controller: {config: {certManagement: {enable: true}}}", "at '/controller/config/certManagement/enable': false schema",
+		},
+		"a negative number of replicas": {
+			"controller: {replicas: -1}", "at '/controller/replicas': minimum: got -1, want 0",
+		},
+		"a status server without encryption": {
+			"controller: {hpcStatusURL: 'http://gateway'}", "at '/controller/hpcStatusURL'",
+		},
+		"a node that says not where it runs": {
+			"nodes: {hpc: {config: {spool: /s, workloadManager: slurm}}}", "missing property 'location'",
+		},
+		"a node without a spool": {
+			"nodes: {hpc: {location: inside, config: {workloadManager: slurm}}}", "missing property 'spool'",
+		},
+		"a node in another namespace than its rights": {
+			"nodes: {hpc: {location: inside, config: {namespace: x, spool: /s, workloadManager: slurm}}}", "/config/namespace': false schema",
+		},
+		"pods' settings for a node outside": {
+			"nodes: {hpc: {location: outside, replicas: 2, config: {spool: /s, workloadManager: slurm, kubelet: {}}}}", "invalid propertyName 'replicas'",
+		},
+		"a node outside that nobody reaches": {
+			"nodes: {hpc: {location: outside, config: {spool: /s, workloadManager: slurm}}}", "missing property 'kubelet'",
+		},
+		"a token for a node inside": {
+			"nodes: {hpc: {location: inside, token: true, config: {spool: /s, workloadManager: slurm}}}", "/token': false schema",
+		},
+		"a node that is root": {
+			"nodes: {hpc: {location: inside, runAsUser: 0, config: {spool: /s, workloadManager: slurm}}}", "runAsUser': minimum: got 0, want 1",
+		},
+		"a node's name that no object can have": {
+			"nodes: {HPC_1: {location: inside, config: {spool: /s, workloadManager: slurm}}}", "invalid propertyName 'HPC_1'",
+		},
+		"an open door for metrics": {
+			"networkPolicy: {metricsFrom: []}", "at '/networkPolicy/metricsFrom'",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "values.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(test.values), 0o600))
+			_, err := Run(t.Context(), "template", "gangline", chartDir, "--values", file, "--kube-version", kubeVersion)
+			assert.ErrorContains(t, err, test.message)
+		})
+	}
+}

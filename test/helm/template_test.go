@@ -1,0 +1,162 @@
+package helm
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/controller/config"
+	"github.com/gangline/gangline/provider"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	chartDir = "../../charts/gangline"
+	// kubeVersion is whom charts are rendered for: in tests Helm takes a very old one.
+	kubeVersion = "v1.37.2"
+)
+
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	text, err := Run(t.Context(), append([]string{"template", "gangline", chartDir, "--namespace", "gangline-system", "--kube-version", kubeVersion}, args...)...)
+	require.NoError(t, err)
+	return text
+}
+
+// objects are the rendered objects of a kind.
+func objects[T any](t *testing.T, text, kind string) []T {
+	t.Helper()
+	var all []T
+	for document := range strings.SplitSeq("\n"+text, "\n---\n") {
+		if !strings.Contains(document, "\nkind: "+kind+"\n") {
+			continue
+		}
+		var object T
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &object))
+		all = append(all, object)
+	}
+	return all
+}
+
+func valuesFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+func TestRenders(t *testing.T) {
+	for _, values := range valuesFiles(t) {
+		t.Run(filepath.Base(values), func(t *testing.T) {
+			text := render(t, "--values", values)
+			golden := strings.TrimSuffix(values, ".yaml") + ".golden"
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(text), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), text, "run this test with -update")
+
+			_, err = Run(t.Context(), "lint", "--strict", chartDir, "--values", values, "--kube-version", kubeVersion)
+			assert.NoError(t, err)
+		})
+	}
+}
+
+// TestConfigurationsAreValid: the programs themselves read what is rendered.
+func TestConfigurationsAreValid(t *testing.T) {
+	for _, values := range append(valuesFiles(t), "") {
+		t.Run("values "+filepath.Base(values), func(t *testing.T) {
+			var args []string
+			if values != "" {
+				args = []string{"--values", values}
+			}
+			text := render(t, args...)
+			seen := 0
+			for _, c := range objects[corev1.ConfigMap](t, text, "ConfigMap") {
+				for key, data := range c.Data {
+					file := filepath.Join(t.TempDir(), key)
+					require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
+					var err error
+					switch key {
+					case "gangline.json": // the dashboard; test/dashboard reads its queries
+						assert.True(t, json.Valid([]byte(data)), c.Name)
+					case "node.yaml":
+						_, err = provider.LoadConfig(file, func(c *provider.Config) {
+							if c.Kubelet.Address == "" {
+								c.Kubelet.Address = "10.1.2.3" // as --address does
+							}
+						})
+					default:
+						_, err = config.Load(file, "")
+					}
+					assert.NoError(t, err, c.Name)
+					seen++
+				}
+			}
+			assert.NotZero(t, seen)
+		})
+	}
+}
+
+func TestRuntimes(t *testing.T) {
+	names := func(args ...string) (names []string, clusters map[string]bool) {
+		clusters = map[string]bool{}
+		for _, r := range objects[v1alpha1.ClusterTrainingRuntime](t, render(t, args...), "ClusterTrainingRuntime") {
+			assert.Equal(t, "disabled", r.Labels["trainer.kubeflow.org/webhook-validation"], "nobody is there yet to admit %s", r.Name)
+			names = append(names, r.Name)
+			clusters[r.Annotations["gangline.dev/cluster"]] = true
+		}
+		return names, clusters
+	}
+	files := func(pattern string) []string {
+		found, err := filepath.Glob(filepath.Join(chartDir, "files", "runtimes", pattern))
+		require.NoError(t, err)
+		for i, file := range found {
+			found[i] = strings.TrimSuffix(filepath.Base(file), ".yaml")
+		}
+		return found
+	}
+	kubeflow, hpc := files("*.yaml"), files("hpc/*.yaml")
+
+	all, clusters := names()
+	assert.ElementsMatch(t, append(kubeflow, hpc...), all)
+	assert.Equal(t, map[string]bool{"": true, "default": true}, clusters)
+
+	some, clusters := names("--set", "runtimes.kubeflow=false,runtimes.cluster=jupiter,runtimes.except={mpi-distributed-hpc}")
+	assert.Len(t, some, len(hpc)-1)
+	assert.NotContains(t, some, "mpi-distributed-hpc")
+	assert.Equal(t, map[string]bool{"jupiter": true}, clusters)
+
+	none, _ := names("--set", "controller.enabled=false")
+	assert.Empty(t, none)
+}
+
+// TestAnotherConfigurationMakesNewPods, except one that is read while they run.
+func TestAnotherConfigurationMakesNewPods(t *testing.T) {
+	template := func(set string) corev1.PodTemplateSpec {
+		all := objects[appsv1.Deployment](t, render(t, "--values", "testdata/everything.yaml", "--set", set), "Deployment")
+		for _, d := range all {
+			if d.Name == "gangline-node-hpc" {
+				return d.Spec.Template
+			}
+		}
+		require.Fail(t, "no Deployment of the node")
+		return corev1.PodTemplateSpec{}
+	}
+	before := template("nodes.hpc.config.partition=gpu")
+	assert.NotEqual(t, before, template("nodes.hpc.config.partition=cpu"))
+	assert.Equal(t, before, template("nodes.hpc.config.partition=gpu,nodes.hpc.config.identity[0].user=bob"))
+}
