@@ -51,6 +51,38 @@ func waiting(name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
 }
 
+func TestWorkersThatWereStoppedDoNotFailTheGang(t *testing.T) {
+	dir := spool.Root(t.TempDir()).Dir("pi-1")
+	err := dir.Create(2)
+	require.NoError(t, err)
+	gang := spool.Gang{Slots: make([]spool.Slot, 2)}
+	require.NoError(t, spool.Write(dir.Gang(), gang))
+	report := func(k int, uid string, code int32) {
+		require.NoError(t, spool.Write(dir.Status(k), spool.Status{Pod: &spool.PodStatus{
+			UID: uid, Done: true, Containers: []corev1.ContainerStatus{ended("main", code)},
+		}}))
+	}
+	exitCode := func() int {
+		r, err := Outcome(dir, 0, time.Unix(0, 0))
+		require.NoError(t, err)
+		return r.ExitCode
+	}
+	assert.Zero(t, exitCode(), "no pod has been there yet")
+	report(0, "launcher", 0)
+	report(1, "worker", 143)
+	assert.Equal(t, 143, exitCode())
+	require.NoError(t, spool.Write(dir.Desired(1), spool.Desired{PodUID: "another", Action: spool.ActionStop}))
+	assert.Equal(t, 143, exitCode(), "another pod was stopped")
+	require.NoError(t, spool.Write(dir.Desired(1), spool.Desired{PodUID: "worker", Action: spool.ActionStop}))
+	assert.Zero(t, exitCode())
+	require.NoError(t, spool.Write(dir.Desired(1), spool.Desired{PodUID: "worker", Action: spool.ActionRun}))
+	gang.Release = true
+	require.NoError(t, spool.Write(dir.Gang(), gang))
+	assert.Zero(t, exitCode(), "all were, with the allocation")
+	report(0, "launcher", 7)
+	assert.Equal(t, 7, exitCode())
+}
+
 func TestOutcome(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ran := func(containers ...corev1.ContainerStatus) spool.PodStatus {
@@ -80,6 +112,9 @@ func TestOutcome(t *testing.T) {
 			code: 4, message: `slot 0: container "init" ended with exit code 4`},
 		"a sidecar's code does not count": {
 			pods: []lastPod{{status: spool.PodStatus{Started: now, InitContainers: []corev1.ContainerStatus{ended("side", 143)}, Containers: []corev1.ContainerStatus{ended("main", 0)}}}}},
+		"a container that failed although it was asked to end": {
+			pods: []lastPod{{status: ran(ended("a", 143), ended("b", 2)), stopped: true}}, code: 2, message: `slot 0: container "b" ended with exit code 2`},
+		"nothing has ended": {pods: []lastPod{{status: ran(waiting("main"))}}},
 		"a pod that failed as a whole": {
 			pods: []lastPod{{status: spool.PodStatus{Reason: "SetupFailed", Message: "no space left"}}}, code: 1, message: "slot 0: SetupFailed: no space left"},
 	} {

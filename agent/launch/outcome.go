@@ -22,7 +22,15 @@ type lastPod struct {
 	stopped bool // the node asked for its end
 }
 
-// outcome is how the allocation ended. Agents that failed have the last word;
+// Outcome is how the allocation of a gang's directory ended, agents being the highest exit
+// code of its agents. What cannot be read counts for nothing.
+func Outcome(dir spool.Dir, agents int, now time.Time) (spool.Result, error) {
+	var g spool.Gang
+	_, err := spool.Read(dir.Gang(), &g)
+	return outcome(agents, lastPods(dir, g), now), err
+}
+
+// outcome is how an allocation ended. Agents that failed have the last word;
 // otherwise it is the highest exit code of the last pods, so that the site's
 // accounting shows what the user's program returned. A container that ended by
 // the very signals that a stop sends has not failed: Kubernetes stops the workers

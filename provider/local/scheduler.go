@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gangline/gangline/agent/launch"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 )
@@ -193,9 +194,8 @@ func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
 		m.log(j, "killing what is left of a job", each(tasks, task.kill))
 	}
 	dir := spool.Dir(j.Request.Dir)
-	pods, err := podsExitCode(dir)
+	result, err := launch.Outcome(dir, agents, m.now())
 	m.log(j, "finding a job's exit code", err)
-	result := spool.Result{ExitCode: cmp.Or(agents, pods), Finished: m.now()}
 	outcome, reason := wlm.OutcomeCompleted, ""
 	switch {
 	case j.Stop != nil:
@@ -205,7 +205,9 @@ func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
 	case result.ExitCode != 0:
 		outcome, reason = wlm.OutcomeFailed, "NonZeroExitCode"
 	}
-	result.Message = reason
+	if j.Stop != nil || lost {
+		result.Message = reason
+	}
 	if outcome == wlm.OutcomeFailed || outcome == wlm.OutcomeNodeFailure {
 		result.ExitCode = cmp.Or(result.ExitCode, 1)
 	}
