@@ -43,6 +43,11 @@ metrics-server: ## Build the metrics-server of the tests into bin/ (the first ti
 	@echo "building metrics-server"
 	@go build -C test/metricsserver -o $(CURDIR)/$(BIN)/metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server
 
+.PHONY: kueue
+kueue: ## Build the Kueue of the tests into bin/ (the first time takes a minute)
+	@echo "building kueue"
+	@test/kueue/build.sh $(BIN)/kueue
+
 .PHONY: pagecheck
 pagecheck: ## Build what opens the node's web page in a browser, for the tests, into bin/
 	@echo "building pagecheck"
@@ -57,7 +62,7 @@ demo-down: ## End what demo has left running
 	@go run ./test/demo down
 
 .PHONY: test
-test: install-tests devcluster metrics-server pagecheck build build-faults unit e2e ## Pass all tests
+test: install-tests devcluster metrics-server kueue pagecheck build build-faults unit e2e ## Pass all tests
 
 .PHONY: unit
 unit: ## Unit tests, and those of single parts against the real tools

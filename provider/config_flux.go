@@ -36,11 +36,12 @@ func (c *Config) fluxProblems() []string {
 	var problems []string
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	f := c.Flux
-	if f.NodeMemoryMiB <= 0 {
-		add("flux.nodeMemoryMiB must be what each node has, in MiB: Flux does not know it")
+	const most = 1 << 30 // a pebibyte: far more is a slip
+	if f.NodeMemoryMiB <= 0 || f.NodeMemoryMiB > most {
+		add("flux.nodeMemoryMiB must be what each node has, from 1 to %d MiB, and is %d: Flux does not know it", most, f.NodeMemoryMiB)
 	}
-	if f.URI != "" && !strings.Contains(f.URI, "://") {
-		add("flux.uri must be like local:///run/flux/local, not %q", f.URI)
+	if f.URI != "" && !strings.HasPrefix(f.URI, "local:///") || strings.ContainsRune(f.URI, 0) {
+		add("flux.uri must be that of a broker on this machine, like local:///run/flux/local, not %q", f.URI)
 	}
 	if f.Library != "" && !filepath.IsAbs(f.Library) {
 		add("flux.library must be an absolute path, not %q", f.Library)

@@ -19,7 +19,7 @@ func TestConfigOfFlux(t *testing.T) {
 	require.NoError(t, err, "all else has defaults")
 	for name, tt := range map[string]struct{ config, says string }{
 		"without a memory":              {text, "flux.nodeMemoryMiB must be what each node has"},
-		"with a path for a URI":         {text + "flux: {nodeMemoryMiB: 1, uri: /run/flux/local}\n", "flux.uri must be like"},
+		"with a path for a URI":         {text + "flux: {nodeMemoryMiB: 1, uri: /run/flux/local}\n", "flux.uri must be that of a broker on this machine"},
 		"with a library without a path": {text + "flux: {nodeMemoryMiB: 1, library: libflux-core.so}\n", "flux.library must be an absolute path"},
 		"with a time below 0":           {text + "flux: {nodeMemoryMiB: 1, timeout: -1s}\n", "flux.timeout must not be below 0"},
 		"with a misspelling":            {text + "flux: {nodeMemory: 1}\n", "unknown field"},

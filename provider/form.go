@@ -37,6 +37,9 @@ func (s *state) admit(site hpcView) {
 		if rejection == nil {
 			rejection = s.bounded()
 		}
+		if rejection == nil {
+			rejection = s.askable(wishes, site)
+		}
 		p.rejection = rejection
 	}
 	s.wishes = s.identity.Complete(s.wishes)
@@ -71,6 +74,19 @@ func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Re
 	}
 	s.wishes = merged
 	return wishes, nil
+}
+
+// askable refuses pods whose wishes the workload manager has nothing for.
+func (s *state) askable(wishes translate.Wishes, site hpcView) *translate.Rejection {
+	if site.check == nil {
+		return nil
+	}
+	// The program and its directory are none of the user's.
+	err := site.check(translate.NewRequest("", s.gang, wishes, "/", "/"))
+	if err == nil {
+		return nil
+	}
+	return &translate.Rejection{Reason: wellknown.ReasonBadAnnotation, Field: "metadata.annotations", Message: err.Error()}
 }
 
 // bounded refuses the pods of a gang that is larger than its user's may be.

@@ -25,6 +25,8 @@ type hpcView struct {
 	// limitWarning is how long before a time limit pods are stopped, 0 for their own
 	// grace period, below 0 for not at all.
 	limitWarning time.Duration
+	// check tells what the workload manager can never be asked; nil for one that takes all.
+	check func(translate.Request) error
 }
 
 func newHPCView(c Config, inv wlm.Inventory) hpcView {

@@ -168,6 +168,9 @@ func (s *state) jobOutcome() (outcome, detail string) {
 	case s.job.Phase == wlm.PhaseQueued:
 		return "", ""
 	}
+	if result.Message == spool.AskedToEnd {
+		return string(s.job.Outcome), cmp.Or(s.job.Explanation, result.Message)
+	}
 	return string(s.job.Outcome), cmp.Or(result.Message, s.job.Explanation)
 }
 

@@ -106,7 +106,13 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		tokens:     newTokens(shared.clientset, clock.RealClock{}),
 		updates:    newUpdates(),
 		keys:       keys, node: node.scheduled,
-		hpc:    func() hpcView { return newHPCView(c, node.stock()) },
+		hpc: func() hpcView {
+			view := newHPCView(c, node.stock())
+			if checker, ok := o.Manager.(wlm.Checker); ok {
+				view.check = checker.Check
+			}
+			return view
+		},
 		tracer: shared.tracer, began: time.Now(),
 	}
 	r.metrics, err = metrics.NewNode(metricsOf(o.Config, c.NodeName), sources(func() *people { return r.people }, registry, statuses, node))

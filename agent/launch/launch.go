@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		result.Message += ": " + said.line()
 	case result.ExitCode == 0 && ctx.Err() != nil:
 		// A job that was interrupted has not succeeded, whatever its parts say.
-		result.ExitCode, result.Message = codeTerminated, "the job was asked to end"
+		result.ExitCode, result.Message = codeTerminated, spool.AskedToEnd
 	}
 	logger.Info("the allocation ends", "code", result.ExitCode, "message", result.Message)
 	if err := spool.Write(cfg.Dir.Result(), result); err != nil {

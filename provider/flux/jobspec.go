@@ -3,6 +3,7 @@ package flux
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,13 +112,21 @@ func slotsOf(r translate.Request) (flux.Slots, error) {
 	case s.Count == 0:
 		return s, fmt.Errorf("the request asks for no task")
 	case spread && (r.MinNodes != r.MaxNodes || s.Count%r.MinNodes != 0):
-		return s, fmt.Errorf("%d pods on %d to %d nodes cannot be asked of Flux: it takes one number of nodes, each of which gets as many pods as the others",
-			s.Count, r.MinNodes, r.MaxNodes)
+		return s, fmt.Errorf("%d pods on at least %d and at most %s nodes cannot be asked of Flux: it takes one number of nodes, each of which gets as many pods as the others; set gangline.dev/min-nodes and max-nodes to that number",
+			s.Count, r.MinNodes, most(r.MaxNodes))
 	case r.Exclusive && !spread:
-		return s, fmt.Errorf("whole nodes can be asked of Flux only together with their number: set the least and the most number of nodes to it")
+		return s, fmt.Errorf("whole nodes can be asked of Flux only together with their number: set gangline.dev/min-nodes and max-nodes to it")
 	}
 	s.Nodes = r.MinNodes
 	return s, nil
+}
+
+// most is a greatest number, 0 being none.
+func most(n int) string {
+	if n == 0 {
+		return "any number of"
+	}
+	return strconv.Itoa(n)
 }
 
 // constraint reads names of properties, all of which nodes must have: "a&b", "^a" for

@@ -112,6 +112,12 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 	return id.Plain(), nil
 }
 
+// Check implements wlm.Checker.
+func (*Manager) Check(r translate.Request) error {
+	_, err := newJobspec(r, setting{hasQueues: true})
+	return err
+}
+
 func (m *Manager) agentEnv(cfg instanceConfig) map[string]string {
 	env := maps.Clone(m.env)
 	env[killWaitVariable] = killWait(cfg.killTimeout()).String()
@@ -139,7 +145,7 @@ func verdict(err error) error {
 // listed are the attributes that jobOf reads.
 func listed() []string {
 	return []string{
-		"name", "urgency", "state", "result", "t_submit", "t_run", "t_inactive", "expiration", "nodelist", "annotations",
+		"name", "queue", "urgency", "state", "result", "t_submit", "t_run", "t_inactive", "expiration", "nodelist", "annotations",
 		"exception_occurred", "exception_type", "exception_severity", "exception_note",
 	}
 }
@@ -160,12 +166,47 @@ func (m *Manager) jobs(ctx context.Context, q flux.Query) ([]wlm.Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing Flux's jobs: %w", err)
 	}
+	stopped := m.stopped(ctx, jobs)
 	all := make([]wlm.Job, len(jobs))
 	for i, j := range jobs {
 		all[i] = jobOf(j, m.user)
+		if reason, is := stopped[j.Queue]; is && j.State == flux.StateSched && all[i].Phase == wlm.PhaseQueued {
+			all[i].Reason, all[i].Explanation = "QueueStopped", reason
+		}
 	}
 	m.watches.add(jobs, m.watch)
 	return all, nil
+}
+
+// queueStatus is the answer of job-manager.queue-status (flux-queue(1)).
+type queueStatus struct {
+	Start      bool   `json:"start"`
+	StopReason string `json:"stop_reason"`
+}
+
+// stopped are the queues in which jobs wait and that the site has stopped, with why. What
+// Flux does not tell is left out: it is but an explanation.
+func (m *Manager) stopped(ctx context.Context, jobs []flux.Job) map[string]string {
+	why := map[string]string{}
+	asked := map[string]bool{}
+	for _, j := range jobs {
+		if j.State != flux.StateSched || asked[j.Queue] {
+			continue
+		}
+		asked[j.Queue] = true
+		request := map[string]string{}
+		if j.Queue != "" {
+			request["name"] = j.Queue
+		}
+		var status queueStatus
+		err := m.flux.ask(ctx, func(ctx context.Context, h *flux.Handle) error {
+			return h.RPC(ctx, "job-manager.queue-status", request, &status)
+		})
+		if err == nil && !status.Start {
+			why[j.Queue] = strings.TrimSuffix("the site has stopped the queue: "+status.StopReason, ": ")
+		}
+	}
+	return why
 }
 
 // Ended implements wlm.Historian.

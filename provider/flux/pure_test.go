@@ -66,7 +66,7 @@ func TestWhatFluxDoesNotKnowIsRefused(t *testing.T) {
 		"--spread-job":             func(r *translate.Request) { r.Flags = []translate.Flag{{Name: "spread-job"}} },
 		"gpu:h100":                 func(r *translate.Request) { r.Groups[0].Gres = "gpu:h100:1" },
 		"one number of nodes":      func(r *translate.Request) { r.MinNodes, r.MaxNodes = 1, 2 },
-		"4 pods on 3 to 3":         func(r *translate.Request) { r.MinNodes, r.MaxNodes = 3, 3 },
+		"4 pods on at least 3":     func(r *translate.Request) { r.MinNodes, r.MaxNodes = 3, 3 },
 		"whole nodes":              func(r *translate.Request) { r.Exclusive = true },
 		"the constraint":           func(r *translate.Request) { r.Constraint = "a|b" },
 		"no job id":                func(r *translate.Request) { r.Dependency = "afterok:?" },

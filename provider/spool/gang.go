@@ -104,6 +104,10 @@ type Claim struct {
 	Acquired time.Time `json:"acquired"`
 }
 
+// AskedToEnd is a Result's message where nothing but the order to end is known. Whoever knows
+// who gave it, and why, says more.
+const AskedToEnd = "the job was asked to end"
+
 // Result is result.json: how the launcher saw the allocation end.
 type Result struct {
 	// ExitCode is the launcher's own: that of the pods (the highest), or of

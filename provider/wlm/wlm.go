@@ -31,6 +31,13 @@ type Manager interface {
 	Name(ctx context.Context) (string, error)
 }
 
+// Checker is a Manager that has nothing for some of what a request may ask.
+type Checker interface {
+	// Check names what of a request the manager can never be asked, whatever the site
+	// configures. It asks nobody.
+	Check(r translate.Request) error
+}
+
 // Historian is a Manager that can also tell how jobs ended that List no longer has.
 type Historian interface {
 	// Ended looks for jobs by their names, which are never used twice, in one query.

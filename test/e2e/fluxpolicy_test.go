@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,12 +30,14 @@ func TestFluxPolicy(t *testing.T) {
 	for manager, tests := range map[string]map[string]func(*world, fluxInstallation){
 		"slurm": {
 			"words and GPUs arrive, with two pods on one node": fluxTasks,
+			"one task with one core and one GPU":               fluxOne,
 			"two TrainJobs on one node":                        fluxNeighbours,
 			"the command's failure is that of all pods":        fluxFails,
 			"the lead dies":                    fluxLeadDies,
 			"a node without Flux is explained": fluxMissing,
 		},
 		"flux": {
+			"one task with one core and one GPU":        fluxOne,
 			"words and GPUs arrive":                     fluxTasks,
 			"the command's failure is that of all pods": fluxFails,
 		},
@@ -169,6 +169,17 @@ func fluxTasks(w *world, _ fluxInstallation) {
 	}
 }
 
+func fluxOne(w *world, _ fluxInstallation) {
+	w.train("one", `
+runtimeRef: {kind: TrainingRuntime, name: flux-distributed-hpc}
+trainer:
+  numNodes: 1
+  resourcesPerNode: {requests: {cpu: "1", memory: 256Mi}, limits: {nvidia.com/gpu: 1}}
+  command: [sh, -c, 'echo "rank $FLUX_TASK_RANK of $FLUX_JOB_SIZE gpus $CUDA_VISIBLE_DEVICES"']`)
+	w.complete("one")
+	assert.Regexp(w, `rank 0 of 1 gpus \d\n`, w.jobLogs("one", "node"))
+}
+
 // fluxNeighbours: each TrainJob ends only once the other one's tasks run as well.
 func fluxNeighbours(w *world, flux fluxInstallation) {
 	const script = `touch "$1-$FLUX_TASK_RANK"; until [ -e "$2-3" ]; do sleep 0.1; done; echo "met, lead at $GANGLINE_FLUX_LEAD"`
@@ -204,9 +215,8 @@ func (w *world) exitCodes(trainJob string) map[string]int32 {
 func fluxFails(w *world, _ fluxInstallation) {
 	w.fluxJob("fails", fluxNoGPUs, `echo "rank $FLUX_TASK_RANK fails"; exit $((FLUX_TASK_RANK == 3 ? 3 : 0))`)
 	w.waitTrainJob("fails", v1alpha1.TrainJobFailed)
-	// The lead and the follower end at the same time; the Job controller deletes whichever
-	// it still sees running when the other has failed.
-	assert.Contains(w, slices.Collect(maps.Values(w.exitCodes("fails"))), int32(3))
+	assert.Equal(w, int32(3), w.exitCodes("fails")["0"], "the lead goes first")
+	assert.Contains(w, w.must("logs", "-l", "batch.kubernetes.io/job-completion-index=0"), "rank 3 fails")
 	pods := w.jobSetPods("fails")
 	w.eventually("the followers have ended too", func(context.Context) (bool, string) {
 		for _, p := range w.jobSetPods("fails") {

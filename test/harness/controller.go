@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -138,40 +136,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.start(cmd); err != nil {
 		return err
 	}
-	if err := c.waitReady(ctx); err != nil {
+	if err := c.waitReady(ctx, "http://"+c.config.Health.HealthProbeBindAddress+"/readyz"); err != nil {
 		return errors.Join(err, c.Stop())
 	}
 	return nil
-}
-
-func (c *Controller) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if c.ready(ctx) {
-			return nil
-		}
-		select {
-		case <-c.exited:
-			return fmt.Errorf("%s ended; its log says: %s", c.name, c.LogTail())
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s to be ready: %w; its log says: %s", c.name, ctx.Err(), c.LogTail())
-		case <-ticker.C:
-		}
-	}
-}
-
-func (c *Controller) ready(ctx context.Context) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.config.Health.HealthProbeBindAddress+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
 }

@@ -1,10 +1,12 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +45,37 @@ func (p *process) start(cmd *exec.Cmd) error {
 	p.cmd, p.exited = cmd, make(chan struct{})
 	go func() { _ = cmd.Wait(); close(p.exited) }()
 	return nil
+}
+
+// waitReady waits until a URL of the process answers 200.
+func (p *process) waitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for !answersOK(ctx, url) {
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended; its log says: %s", p.name, p.LogTail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s to be ready: %w; its log says: %s", p.name, ctx.Err(), p.LogTail())
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+func answersOK(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 // startProgram starts a program that was installed a moment ago. A process that is being

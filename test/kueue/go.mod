@@ -197,10 +197,10 @@ replace (
 
 tool sigs.k8s.io/kueue/cmd/kueue
 
-replace github.com/fsnotify/fsnotify => github.com/fsnotify/fsnotify v1.9.0
-
-replace github.com/google/gnostic-models => github.com/google/gnostic-models v0.7.0
-
-replace go.uber.org/zap => go.uber.org/zap v1.27.1
-
-replace google.golang.org/genproto/googleapis/rpc => google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
+// The versions of test/devcluster, so that what is compiled for it need not be compiled again.
+replace (
+	github.com/fsnotify/fsnotify => github.com/fsnotify/fsnotify v1.9.0
+	github.com/google/gnostic-models => github.com/google/gnostic-models v0.7.0
+	go.uber.org/zap => go.uber.org/zap v1.27.1
+	google.golang.org/genproto/googleapis/rpc => google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
+)

@@ -83,7 +83,7 @@ printf '%s\0' "$@" "${FLUX_URI-unset}" >"$ARGS"
 		"R encode --hosts=lammps-node-0-[0-1] --cores=0-1",
 		"broker --config-path=" + config + "/etc/flux/config -Stbon.topo=kary:0 -Srundir=" + config + "/run/flux -Sstatedir=" +
 			config + "/var/lib/flux -Slocal-uri=local://" + config + "/run/flux/local -Slog-stderr-mode=local /bin/bash " + c.entrypoint + " --run app x y",
-		"run -N 2 -n 4 --exclusive -o cpu-affinity=off --env-remove=* --env=FLUX_SHELL_RC_PATH app x y",
+		"run -N 2 -n 4 --exclusive -o cpu-affinity=off --env-remove=* --env=FLUX_SHELL_RC_PATH -- app x y",
 	}, sortedHead(strings.Split(strings.TrimSpace(c.read("log")), "\n")))
 	assert.Equal(t, `[resource]
 path = "`+config+`/etc/flux/system/R"
@@ -107,19 +107,24 @@ func sortedHead(lines []string) []string {
 }
 
 func TestResourcesAreThoseOfTheSlot(t *testing.T) {
-	const gpus = `, resourcesPerNode: {limits: {nvidia.com/gpu: 2}}`
+	const (
+		gpus = `numProcPerNode: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 2}}`
+		four = `numProcPerNode: 4`
+		one  = `resourcesPerNode: {limits: {nvidia.com/gpu: 1}}`
+	)
 	for name, tc := range map[string]struct {
 		more, cores, cuda, want string
 	}{
-		"as many cores as there are":               {"", "16", "", "--cores=0-15"},
-		"tasks without a core each share them":     {"", "2", "", "--cores=0-3"},
-		"GPUs count from 0, whichever they are":    {gpus, "4", "5,7", "--cores=0-3 --gpus=0-1"},
-		"a node of its own may have more":          {gpus, "4", "0,1,2,3", "--cores=0-3 --gpus=0-3"},
-		"by what identifies them":                  {gpus, "4", "GPU-5a2b,GPU-77", "--cores=0-3 --gpus=0-1"},
-		"what the site does not bind is as wanted": {gpus, "4", "", "--cores=0-3 --gpus=0-1"},
+		"one is no range, which Flux would not read": {one, "1", "3", "--cores=0 --gpus=0"},
+		"as many cores as there are":                 {four, "16", "", "--cores=0-15"},
+		"tasks without a core each share them":       {four, "2", "", "--cores=0-3"},
+		"GPUs count from 0, whichever they are":      {gpus, "4", "5,7", "--cores=0-3 --gpus=0-1"},
+		"a node of its own may have more":            {gpus, "4", "0,1,2,3", "--cores=0-3 --gpus=0-3"},
+		"by what identifies them":                    {gpus, "4", "GPU-5a2b,GPU-77", "--cores=0-3 --gpus=0-1"},
+		"what the site does not bind is as wanted":   {gpus, "4", "", "--cores=0-3 --gpus=0-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newNative(t, `{numProcPerNode: 4, command: [app]`+tc.more+`}`, lead)
+			c := newNative(t, `{command: [app], `+tc.more+`}`, lead)
 			c.env = append(c.env, "CORES="+tc.cores, "CUDA_VISIBLE_DEVICES="+tc.cuda)
 			status, out := c.entry()
 			require.Zero(t, status, out)

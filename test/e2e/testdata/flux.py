@@ -51,6 +51,8 @@ def resources(arguments):
         print(1)
         return
     a = parse(arguments, local={"action": "store_true"}, hosts={}, cores={}, gpus={})
+    if "0-0" in (a.cores, a.gpus):
+        refuse("0-0 is no range")
     print(json.dumps({"local": True} if a.local else {"hosts": hostlist(a.hosts), "cores": a.cores, "gpus": a.gpus}))
 
 
@@ -197,12 +199,12 @@ def run(arguments):
     a = parse(arguments, N={"type": int}, n={"type": int}, g={"type": int}, exclusive={"action": "store_true"},
               o={"action": "append"}, env_remove={}, env={})
     expected = (True, ["cpu-affinity=off"], "*", "FLUX_SHELL_RC_PATH")
-    if (a.exclusive, a.o, a.env_remove, a.env) != expected or a.n % a.N or not a.command:
+    if (a.exclusive, a.o, a.env_remove, a.env) != expected or a.n % a.N or a.command[:1] != ["--"]:
         refuse("these are not the arguments of a native instance")
     gpus = [g for g in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if g]
     if len(gpus) != (a.g or 0) * a.n // a.N:
         refuse(f"-g is for each task, of which each node has {a.n // a.N}, and it has the GPUs {gpus}")
-    request(a.N, a.n // a.N, a.command)
+    request(a.N, a.n // a.N, a.command[1:])
 
 
 def execute(arguments):

@@ -20,20 +20,25 @@ prepare() {
   echo "$$" >"$base/pid"
 }
 
+# below are the numbers below n as Flux writes them. It does not read 0-0.
+below() {
+  if (($1 == 1)); then echo 0; else echo "0-$(($1 - 1))"; fi
+}
+
 configure() {
   local cores system=$config/etc/flux/system
   mkdir -p "$config"/etc/flux/{config,system}
   # Flux counts the cores that it may use from 0, in every slot. Where there are
   # fewer than tasks, which Flux wants a core each for, they share them.
   cores=$(flux R encode --local | flux R decode --count=core)
-  resources=(--cores="0-$((cores > processes ? cores - 1 : processes - 1))")
+  resources=(--cores="$(below $((cores > processes ? cores : processes)))")
   # So are GPUs; which ones they are pod.lua knows.
   if [[ ${CUDA_VISIBLE_DEVICES-} ]]; then
     local given
     IFS=, read -r -a given <<<"$CUDA_VISIBLE_DEVICES"
     gpus=${#given[@]}
   fi
-  ((gpus == 0)) || resources+=(--gpus="0-$((gpus - 1))")
+  ((gpus == 0)) || resources+=(--gpus="$(below "$gpus")")
   flux R encode --hosts="$hosts" "${resources[@]}" >"$system/R"
 
   # The lead is the parent of all others, so it alone is connected to.

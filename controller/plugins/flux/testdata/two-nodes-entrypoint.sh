@@ -78,7 +78,7 @@ complete=$base/flux-operator-complete.txt
 # and a lead that is tried again would wait for them for ever. So they are told.
 run() {
   local status=0
-  flux run "${tasks[@]}" "$@" || status=$?
+  flux run "${tasks[@]}" -- "$@" || status=$?
   if ((status != 0)); then
     # shellcheck disable=SC2016 # the followers' shell expands it
     timeout 60 flux exec --noinput /bin/bash -c 'echo "$1" >"$2"' tell "$status" "$failed" ||
@@ -127,6 +127,11 @@ follow() {
   done
   touch "$complete"
   if [[ -e $failed ]]; then
+    # The first pod to fail is the end of the others, and the lead has the log: it goes
+    # first, and takes this one along.
+    sleep 12 &
+    child=$!
+    wait "$child"
     exit "$(<"$failed")"
   fi
   exit 0
