@@ -22,6 +22,8 @@ import (
 // StepStarter says by which command a workload manager starts a step. That is all
 // that the agent knows of it.
 type StepStarter interface {
+	// Check tells why a step cannot be.
+	Check(launcher.Step) error
 	Command(launcher.Step) launcher.Command
 }
 
@@ -140,11 +142,15 @@ func (c controlled) step(ctx context.Context, l control.Launch, plan launchPlan,
 		return 0, fmt.Errorf("making the step's files: %w", err)
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // the slot's directory goes as a whole
-	command := c.cfg.Steps.Command(launcher.Step{
+	step := launcher.Step{
 		JobID: c.cfg.JobID, Components: c.components(), Ranks: plan.ranks, PMI: l.PMI,
 		Label: l.Request.Label, Verbose: l.Request.Verbose, Stdin: l.Request.Stdin,
 		Program: c.cfg.Self, Spool: string(c.cfg.Dir), Scratch: scratch,
-	})
+	}
+	if err := c.cfg.Steps.Check(step); err != nil {
+		return 0, err
+	}
+	command := c.cfg.Steps.Command(step)
 	for _, f := range command.Files {
 		if err := os.WriteFile(f.Path, []byte(f.Data), 0o600); err != nil {
 			return 0, fmt.Errorf("making the step's files: %w", err)

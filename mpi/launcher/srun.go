@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,45 @@ func (Srun) Command(s Step) Command {
 		c.Argv = append(c.Argv, s.Program, "rank", s.Spool)
 	}
 	return c
+}
+
+// Check refuses steps in which ranks would wait for each other for ever. Slurm's PMIx plugin
+// numbers the nodes of a heterogeneous step in two ways: as its components name them, one
+// after the other, and sorted. Where the two differ it asks the wrong nodes (seen in Slurm
+// 22.05, whatever SLURM_PMIX_DIRECT_CONN and SLURM_PMIX_FENCE say).
+func (Srun) Check(s Step) error {
+	if !SpeaksPMIx(s.PMI) {
+		return nil
+	}
+	before := ""
+	for _, component := range componentsOf(s.Ranks) {
+		last := before
+		for _, r := range s.Ranks {
+			if r.Pod.Component != component {
+				continue
+			}
+			if before != "" && compareNodes(r.Pod.Node, before) < 0 {
+				return fmt.Errorf("pods of different resources are parts of one Slurm job, and Slurm's PMIx hangs where their nodes are not in order, as here (%s before %s); "+
+					"use the annotation gangline.dev/mpi-launch: ssh, or give all pods of the gang the same resources", before, r.Pod.Node)
+			}
+			if last == "" || compareNodes(r.Pod.Node, last) > 0 {
+				last = r.Pod.Node
+			}
+		}
+		before = last
+	}
+	return nil
+}
+
+// compareNodes orders names of nodes as Slurm does: by what is before their numbers, then
+// by the numbers.
+func compareNodes(a, b string) int {
+	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(name[len(stem(name)):], 10, 64) // 0 for none
+		return n
+	}
+	return cmp.Or(strings.Compare(stem(a), stem(b)), cmp.Compare(number(a), number(b)))
 }
 
 // componentsOf lists the components that ranks are on, in order.

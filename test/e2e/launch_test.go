@@ -158,16 +158,15 @@ func terminalPhase(p *corev1.Pod) bool {
 // launchScript runs commands one after the other; their output and exit codes are
 // in the log.
 //
-// A command whose ranks crash is run again, and so is one that "timeout" ends: those of
-// Debian's Open MPI 4.1.4 crash once in some sixty runs on a loaded machine, under a bare
-// srun as well, where a first message over TCP meets a rank that is still in MPI_Init, and
-// now and then wait for ever for such a message.
+// A command whose ranks crash is run again: those of Debian's Open MPI 4.1.4 do so once in
+// some sixty runs on a loaded machine, under a bare srun as well, where a first message
+// over TCP meets a rank that is still in MPI_Init.
 func launchScript(commands ...string) string {
 	script := `export COLOUR=blue; cd $HOME
 run() {
   for try in 1 2 3 4; do
     out=$(mktemp); ( "$1" ) >$out 2>&1; code=$?
-    grep -q "Segmentation fault" $out || [ $code = 124 ] || break
+    grep -q "Segmentation fault" $out || break
   done
   cat $out; echo "exit code $code"
 }
@@ -358,6 +357,12 @@ func mixedRanks(w *world, programs map[string]string) {
 	pods := w.pods(jobset.ReplicatedJobNameKey, "big")
 	require.Len(w, pods, 1)
 	log := w.must("logs", pods[0].Name)
+	if strings.Contains(log, "nodes are not in order") {
+		// As Slurm had placed them; in an order that it can deal with, they run.
+		assert.Contains(w, log, "mpi-launch: ssh")
+		assert.NotContains(w, log, "exit code 0")
+		return
+	}
 	ranks := rankLine.FindAllStringSubmatch(log, -1)
 	require.Len(w, ranks, 4, log)
 	for _, r := range ranks {
