@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +102,30 @@ func (c *clients) pods(ctx context.Context, namespace, selector string) ([]*core
 // gangs are those of a namespace, "" for all.
 func (c *clients) gangs(ctx context.Context, namespace, selector string) ([]gangs.Gang, error) {
 	pods, err := c.pods(ctx, namespace, selector)
-	return gangs.Group(pods), err
+	all := gangs.Group(pods)
+	c.nameTrainJobs(ctx, namespace, all)
+	return all, err
+}
+
+// nameTrainJobs calls gangs of JobSets by their TrainJobs, which bear the same names. A user
+// who may not list those sees the JobSets.
+func (c *clients) nameTrainJobs(ctx context.Context, namespace string, all []gangs.Gang) {
+	if !slices.ContainsFunc(all, func(g gangs.Gang) bool { return g.Kind == "JobSet" }) {
+		return
+	}
+	list, err := c.dynamic.Resource(trainJobs).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	known := map[string]bool{}
+	for _, o := range list.Items {
+		known[o.GetNamespace()+"/"+o.GetName()] = true
+	}
+	for i, g := range all {
+		if g.Kind == "JobSet" && known[g.Namespace+"/"+g.Name] {
+			all[i].Kind = "TrainJob"
+		}
+	}
 }
 
 var (

@@ -47,7 +47,7 @@ without a shell, and its exit code is the plugin's. Flags of the plugin come bef
 			}
 			s := shell.Session{
 				Namespace: pod.Namespace, Pod: pod.Name, Container: cmp.Or(container, defaultContainer(pod)),
-				Command: args[1:], Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
+				Command: commandOf(args[1:]), Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 			}
 			interactive := len(s.Command) == 0
 			if interactive {
@@ -64,6 +64,14 @@ without a shell, and its exit code is the plugin's. Flags of the plugin come bef
 	cmd.Flags().BoolVarP(&never, "no-tty", "T", false, "Give a shell no terminal")
 	cmd.MarkFlagsMutuallyExclusive("tty", "no-tty")
 	return cmd
+}
+
+// commandOf is the command behind a pod, and behind the "--" that kubectl's users write.
+func commandOf(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
 }
 
 // session runs a session, and explains its failure.

@@ -93,7 +93,7 @@ func (q *inquiry) answer(ctx context.Context, f explain.Facts) ([]explain.Explan
 	if q.ownedBy(found, "JobSet", "TrainJob") {
 		f.JobSet = &jobset.JobSet{}
 		if err := q.get(ctx, jobSets, q.namespace, name, f.JobSet); err != nil {
-			f.JobSet = nil
+			f.JobSet, f.JobSetUnread = nil, !apierrors.IsNotFound(err)
 			q.note(err)
 		}
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -303,7 +304,9 @@ func (c *Config) validate() error {
 	}
 	require(c.APIVersion == ConfigAPIVersion && c.Kind == ConfigKind,
 		"apiVersion and kind must be %s and %s, not %q and %q", ConfigAPIVersion, ConfigKind, c.APIVersion, c.Kind)
-	require(c.NodeName != "", "nodeName is missing")
+	for _, problem := range validation.IsDNS1123Subdomain(c.NodeName) {
+		require(false, "nodeName %q cannot be a node's name: %s", c.NodeName, problem)
+	}
 	require(filepath.IsAbs(c.Spool), "spool must be an absolute path, not %q", c.Spool)
 	require(filepath.IsAbs(c.Agent) || c.Access.Mode == sites.SSH && c.Agent == "", "agent must be an absolute path, not %q", c.Agent)
 	require(slices.Contains([]string{"slurm", managerFlux, "local"}, c.WorkloadManager),
@@ -311,7 +314,9 @@ func (c *Config) validate() error {
 	require(c.WorkloadManager != "local" || (filepath.IsAbs(c.Local.StateDir) && len(c.Local.Nodes) > 0),
 		"the local workload manager needs local.stateDir, an absolute path, and local.nodes")
 	require(c.QueueFactor >= 1, "queueFactor must be 1 or more, not %d", c.QueueFactor)
-	require(c.Kubelet.Address != "", "kubelet.address is missing: the IP at which the API server reaches this node")
+	require(net.ParseIP(c.Kubelet.Address) != nil, "kubelet.address must be the IP at which the API server reaches this node, not %q", c.Kubelet.Address)
+	_, _, err := net.SplitHostPort(c.MetricsAddress)
+	require(c.MetricsAddress == "" || c.MetricsAddress == "0" || err == nil, "metricsAddress must be like 127.0.0.1:8080 or :8080, not %q", c.MetricsAddress)
 	files := c.Kubelet.CertFile != "" && c.Kubelet.KeyFile != "" && c.Kubelet.CertDir == ""
 	requested := c.Kubelet.CertFile == "" && c.Kubelet.KeyFile == "" && filepath.IsAbs(c.Kubelet.CertDir)
 	require(files || requested, "kubelet needs certFile and keyFile, or certDir, an absolute path, for a certificate that the cluster signs")

@@ -24,6 +24,8 @@ type Facts struct {
 	// TrainJob and JobSet are the gang's owners.
 	TrainJob *v1alpha1.TrainJob
 	JobSet   *jobset.JobSet
+	// JobSetUnread tells that there may be a JobSet, which could not be read.
+	JobSetUnread bool
 	// Events of the namespace.
 	Events []corev1.Event
 }

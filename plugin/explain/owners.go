@@ -59,6 +59,9 @@ func (f Facts) verdict() *verdict {
 	return nil
 }
 
+// elsewhere is what helps those who have not said where their pods are to run.
+const elsewhere = "if it is to run on the HPC side, make it anew with the annotation gangline.dev/cluster, or with a runtime that has it"
+
 // ofOwner explains a TrainJob or JobSet that has no pods.
 func (f Facts) ofOwner() Explanation {
 	e := Explanation{State: gangs.NoPods}
@@ -97,6 +100,9 @@ func (f Facts) ofOwner() Explanation {
 		} else {
 			e.Helps = fmt.Sprintf("resume it (kubectl patch %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}')", strings.ToLower(kind), name)
 		}
+	case f.JobSet == nil && f.JobSetUnread:
+		e.Text = fmt.Sprintf("%s %s. Its JobSet may not be read, and none of its pods is on a virtual node.", subject, age)
+		e.Helps = elsewhere
 	case f.JobSet == nil:
 		e.Text = fmt.Sprintf("%s %s and has no JobSet.", subject, age)
 		if c := lastCondition(f.TrainJob.Status.Conditions); c != nil {
@@ -106,9 +112,9 @@ func (f Facts) ofOwner() Explanation {
 			e.Helps = "ask the cluster's administrator whether gangline-controller runs"
 		}
 	default:
-		e.Text = fmt.Sprintf("%s %s and has no pods.", subject, age)
+		e.Text = fmt.Sprintf("%s %s and has no pods on a virtual node.", subject, age)
 		if f.Now.Sub(created.Time) > soon {
-			e.Helps = "see what its Jobs say (kubectl describe jobs -l " + jobset.JobSetNameKey + "=" + f.JobSet.Name + ")"
+			e.Helps = "see what its Jobs say (kubectl describe jobs -l " + jobset.JobSetNameKey + "=" + f.JobSet.Name + "); " + elsewhere
 		}
 	}
 	return e
