@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -114,6 +115,10 @@ func (m *Manager) Submit(ctx context.Context, r translate.Request) (string, erro
 
 // Check implements wlm.Checker.
 func (*Manager) Check(r translate.Request) error {
+	r.Groups = slices.Clone(r.Groups)
+	for i, g := range r.Groups {
+		r.Groups[i].CPUs = max(g.CPUs, 1) // pods that are still to come ask for nothing yet
+	}
 	_, err := newJobspec(r, setting{hasQueues: true})
 	return err
 }

@@ -182,3 +182,11 @@ func TestKillTimeouts(t *testing.T) {
 	assert.Equal(t, 28*time.Second, killWait(30*time.Second))
 	assert.Equal(t, time.Second, killWait(time.Second))
 }
+
+func TestWhatCanNeverBeAskedIsKnownBeforehand(t *testing.T) {
+	m := &Manager{}
+	r := request(group(2, 0, 0), group(1, 2, 0)) // two pods are still to come
+	assert.NoError(t, m.Check(r))
+	r.QOS = "high"
+	assert.ErrorContains(t, m.Check(r), "QOS")
+}

@@ -173,9 +173,13 @@ func heldAndReleased(w *world) {
 	if _, err := w.env.Slurm.Output(w.Context(), slurm.Head, "scontrol", "hold", id); err != nil {
 		w.Logf("it was quicker: %v", err)
 	} else {
-		w.waitPod("held", "says that it is held", func(p *corev1.Pod) bool { return containsAll(p.Status.Message, "JobHeldAdmin") })
-		_, err := w.env.Slurm.Output(w.Context(), slurm.Head, "scontrol", "release", id)
-		require.NoError(w, err)
+		held := w.waitPod("held", "says that it is held", func(p *corev1.Pod) bool {
+			return containsAll(p.Status.Message, "JobHeldAdmin") || terminalPhase(p) // Slurm had chosen its nodes already
+		})
+		if !terminalPhase(held) {
+			_, err := w.env.Slurm.Output(w.Context(), slurm.Head, "scontrol", "release", id)
+			require.NoError(w, err)
+		}
 	}
 	w.waitPhase("held", corev1.PodSucceeded)
 	w.deleteNow("hold-wall")
