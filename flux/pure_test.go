@@ -46,21 +46,6 @@ func TestSetsOfIDs(t *testing.T) {
 	}
 }
 
-func TestListsOfHosts(t *testing.T) {
-	for text, hosts := range map[string][]string{
-		"": nil, "vm": {"vm"}, "vm,vm": {"vm", "vm"}, "n[0-1,07],login": {"n0", "n1", "n07", "login"},
-		"n[08-10]x": {"n08x", "n09x", "n10x"},
-	} {
-		got, err := flux.ParseHosts(text)
-		require.NoError(t, err, text)
-		assert.Equal(t, hosts, got, text)
-	}
-	for _, text := range []string{"n[0-1", "n[2-1]", "n[x]"} {
-		_, err := flux.ParseHosts(text)
-		assert.Error(t, err, text)
-	}
-}
-
 func TestResourceSets(t *testing.T) {
 	var s flux.ResourceSet
 	require.NoError(t, json.Unmarshal([]byte(`{"version":1,"execution":{"R_lite":[{"rank":"0,2","children":{"core":"0-1","gpu":"0"}},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/gangline/gangline/hostlist"
 )
 
 // Node is one broker's resources.
@@ -70,7 +72,7 @@ func (s *ResourceSet) UnmarshalJSON(text []byte) error {
 	// The list of nodes is in the order of the ranks in R_lite.
 	var hosts []string
 	for _, list := range r.Execution.NodeList {
-		more, err := ParseHosts(list)
+		more, err := hostlist.Expand(list)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/gangline/gangline/flux"
+	"github.com/gangline/gangline/hostlist"
 )
 
 // shape is what a jobspec asks for, of the forms that Flux's own command line makes.
@@ -108,7 +109,7 @@ func (s *shape) constrain(c flux.Constraint) error {
 			s.hosts = map[string]bool{}
 			for _, o := range operands {
 				list, _ := o.(string)
-				hosts, err := flux.ParseHosts(list)
+				hosts, err := hostlist.Expand(list)
 				if err != nil {
 					return refuse(syscall.EINVAL, "%v", err)
 				}

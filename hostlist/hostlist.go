@@ -1,4 +1,5 @@
-package slurm
+// Package hostlist reads the short form of many hosts' names that Slurm and Flux share.
+package hostlist
 
 import (
 	"fmt"
@@ -9,10 +10,10 @@ import (
 // maxHosts bounds what a list may stand for: more than any cluster has.
 const maxHosts = 1 << 20
 
-// Hosts are the names that a host list stands for: "hpc[1-3,07],login" gives hpc1, hpc2,
-// hpc3, hpc07 and login. Numbers keep the width of the first. Source: scontrol(1), show
-// hostnames.
-func Hosts(list string) ([]string, error) {
+// Expand gives the names that a list stands for, in its order: "hpc[1-3,07],login" gives
+// hpc1, hpc2, hpc3, hpc07 and login. Numbers keep the width of the first. Source:
+// scontrol(1), show hostnames, and Flux's RFC 29.
+func Expand(list string) ([]string, error) {
 	var hosts []string
 	for _, entry := range splitOutside(list) {
 		names, err := expand(entry)
@@ -72,28 +73,4 @@ func expand(entry string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// LeafSwitches reads "scontrol show topology": the leaf switch of each node. A line that
-// describes something else is passed over.
-func LeafSwitches(out string) (map[string]string, error) {
-	leaves := map[string]string{}
-	for line := range strings.Lines(out) {
-		fields := map[string]string{}
-		for _, word := range strings.Fields(line) {
-			key, value, _ := strings.Cut(word, "=")
-			fields[key] = value
-		}
-		if fields["SwitchName"] == "" || fields["Level"] != "0" {
-			continue
-		}
-		hosts, err := Hosts(fields["Nodes"])
-		if err != nil {
-			return nil, err
-		}
-		for _, host := range hosts {
-			leaves[host] = fields["SwitchName"]
-		}
-	}
-	return leaves, nil
 }

@@ -1,4 +1,4 @@
-package slurm
+package hostlist
 
 import (
 	"strings"
@@ -8,33 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHosts(t *testing.T) {
+func TestExpand(t *testing.T) {
 	for list, want := range map[string]string{
 		"":                     "",
 		"login":                "login",
 		"a,b":                  "a b",
+		"vm,vm":                "vm vm",
+		"n[0-1,07],login":      "n0 n1 n07 login",
 		"hpc[1-3,7]":           "hpc1 hpc2 hpc3 hpc7",
 		"hpc[08-11],x":         "hpc08 hpc09 hpc10 hpc11 x",
 		"r[1-2]n[1-2]":         "r1n1 r1n2 r2n1 r2n2",
 		"a[3]-ib":              "a3-ib",
 		"dev-hpc[1,3-4]b,c[9]": "dev-hpc1b dev-hpc3b dev-hpc4b c9",
 	} {
-		got, err := Hosts(list)
+		got, err := Expand(list)
 		require.NoError(t, err, list)
 		assert.Equal(t, want, strings.Join(got, " "), list)
 	}
 	for _, list := range []string{"a[1", "a[x]", "a[3-1]", "a[-1]", "a[1-99999999999]", "a[0-9999][0-9999]"} {
-		_, err := Hosts(list)
+		_, err := Expand(list)
 		assert.ErrorContains(t, err, "reading the host list", list)
 	}
-}
-
-func TestLeafSwitches(t *testing.T) {
-	leaves, err := LeafSwitches("SwitchName=s0 Level=0 LinkSpeed=1 Nodes=hpc[1-2]\n" +
-		"SwitchName=s1 Level=0 LinkSpeed=1 Nodes=hpc3\nSwitchName=top Level=1 LinkSpeed=1 Nodes=hpc[1-3] Switches=s[0-1]\n")
-	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"hpc1": "s0", "hpc2": "s0", "hpc3": "s1"}, leaves)
-	none, err := LeafSwitches("")
-	require.NoError(t, err)
-	assert.Empty(t, none)
 }
