@@ -21,7 +21,7 @@ const (
 	fluxByProgram = 10
 )
 
-// measureFlux prints how many jobs a second are submitted by the bindings, next to Flux's
+// measureFlux reports how many jobs a second are submitted by the bindings, next to Flux's
 // own program where there is a real instance; else with the doubles, which shows what the
 // bindings themselves cost. The jobs are held, so that nothing else is measured.
 func (b *bench) measureFlux(ctx context.Context) (err error) {
@@ -59,9 +59,8 @@ func (b *bench) measureFlux(ctx context.Context) (err error) {
 			}
 		}
 	}
-	heading("submissions to Flux " + version + " (jobs/s)")
 	for i, m := range methods {
-		row(m.name, rates[i])
+		b.report.add("flux "+version+", submissions", figure{What: m.name, Unit: "jobs/s", Ours: rates[i]})
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ var launchScript []byte
 // openSSHPort is where OpenSSH's server listens on each node.
 const openSSHPort = 22022
 
-// measureLaunch prints how long mpirun takes to run a program that does nothing
+// measureLaunch reports how long mpirun takes to run a program that does nothing
 // with 8 ranks on each of 4 nodes, by our SSH service in a gang, next to OpenSSH's
 // server and client on the same nodes.
 func (b *bench) measureLaunch(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (g gang) compareLaunch(ctx context.Context, script string, o openSSH) error
 		}
 		return seconds(out)
 	}
-	var c comparison
+	c := figure{What: fmt.Sprintf("mpirun of %d×%d ranks that do nothing (bare: OpenSSH)", nodes, mpiSlots), Unit: "s", Goal: ratioAtMost(1)}
 	for round := range g.rounds + 1 {
 		one, other, err := inTurn(round, bare, ours)
 		if err != nil {
@@ -73,8 +73,7 @@ func (g gang) compareLaunch(ctx context.Context, script string, o openSSH) error
 		c.add(one, other)
 		fmt.Fprintf(os.Stderr, "round %d: OpenSSH %.3f s, our SSH %.3f s\n", round, one, other)
 	}
-	heading(fmt.Sprintf("mpirun of %d×%d ranks that do nothing", nodes, mpiSlots))
-	c.print("by OpenSSH (s)", "by our SSH service (s)")
+	g.report.add("launch", c)
 	return nil
 }
 

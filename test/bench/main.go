@@ -1,10 +1,6 @@
 // Command bench measures Gangline next to what it stands in for, in the same run on
-// the same Slurm: how fast a gang of pods starts, next to a bare sbatch; how MPI
-// communicates in a gang, next to a bare mpirun; how fast mpirun launches by our SSH
-// service, next to OpenSSH's; how fast a burst of TrainJobs becomes JobSets; and how fast jobs
-// are submitted to Flux, next to its own program where there is a real one. It
-// prints ratios and counts where it can: the times themselves depend on the
-// machine. docs/performance.md says what the figures mean.
+// the same Slurm, and prints one table. Ratios and counts say the most: the times
+// themselves depend on the machine. docs/performance.md says what each line means.
 package main
 
 import (
@@ -32,8 +28,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{}
+	b := &bench{report: newReport()}
 	var only []string
+	var file string
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure Gangline next to what it stands in for", Args: cobra.NoArgs,
 		SilenceUsage: true, SilenceErrors: true,
@@ -42,7 +39,12 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return b.run(cmd.Context(), chosen)
+			// What has been measured before an error is told all the same.
+			err = b.run(cmd.Context(), chosen)
+			if err := errors.Join(b.report.print(cmd.OutOrStdout()), b.report.save(file)); err != nil {
+				return err
+			}
+			return err
 		},
 	}
 	var names []string
@@ -51,6 +53,8 @@ func main() {
 	}
 	cmd.Flags().StringSliceVar(&only, "only", names, "what to measure")
 	cmd.Flags().IntVar(&b.rounds, "rounds", 5, "how often each is measured, in turn with the other")
+	cmd.Flags().IntVar(&b.most, "pods", 1000, "how many pods the largest load is")
+	cmd.Flags().StringVar(&file, "json", "dist/bench/figures.json", "where the figures go as JSON")
 	cmd.Flags().StringVar(&b.root, "root", ".", "the repository")
 	cmd.Flags().StringVar(&b.sshd, "sshd", "/usr/sbin/sshd", "OpenSSH's server, for the launch")
 	if err := cmd.ExecuteContext(ctx); err != nil {
@@ -59,7 +63,7 @@ func main() {
 	}
 }
 
-// measurement is one thing that is measured; it prints its figures itself.
+// measurement is one thing that is measured; it adds its figures to the report.
 type measurement struct {
 	name    string
 	measure func(*bench, context.Context) error
@@ -73,12 +77,19 @@ type measurement struct {
 func measurements() []measurement {
 	return []measurement{
 		{"start", (*bench).measureStart, nil, false},
+		{"completion", (*bench).measureCompletion, nil, false},
+		{"exec", (*bench).measureExec, nil, false},
+		{"logs", (*bench).measureLogs, nil, false},
 		{"mpi", (*bench).measureMPI, needsCompiler, false},
 		{"launch", (*bench).measureLaunch, (*bench).needsOpenSSH, false},
 		{"trainjobs", (*bench).measureTrainJobs, nil, false},
+		{"load", (*bench).measureLoad, nil, false},
 		{"flux", (*bench).measureFlux, nil, true},
 	}
 }
+
+// benchDir is where all but Slurm's files go.
+const benchDir = "/var/lib/gangline-dev/bench"
 
 func choose(only []string) ([]measurement, error) {
 	var chosen []measurement
@@ -98,11 +109,12 @@ func choose(only []string) ([]measurement, error) {
 }
 
 type bench struct {
-	rounds     int
-	root, sshd string
-	env        *harness.Environment
-	config     *rest.Config
-	pods       typedcorev1.PodInterface
+	rounds, most int
+	root, sshd   string
+	report       *report
+	env          *harness.Environment
+	config       *rest.Config
+	pods         typedcorev1.PodInterface
 }
 
 func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
@@ -124,15 +136,14 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
-	const dir = "/var/lib/gangline-dev/bench"
 	b.env, err = harness.Start(ctx, harness.Options{
-		Root: root, Name: "bench", Dir: dir, WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
+		Root: root, Name: "bench", Dir: benchDir, WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(dir))
+		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(benchDir))
 	}()
 	if b.config, err = clientcmd.BuildConfigFromFlags("", b.env.ControlPlane.Kubeconfig()); err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
@@ -147,6 +158,7 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {
 	for _, m := range chosen {
+		fmt.Fprintf(os.Stderr, "measuring %s\n", m.name)
 		if err := m.measure(b, ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", m.name, err)
 		}

@@ -23,17 +23,18 @@ const ranksPerNode = 2
 
 // figures are what pingpong prints.
 var figures = []struct {
-	name, text string
+	name, text, unit string
+	goal             *goal
 }{
-	{"latency-within", "latency within a pod (µs)"},
-	{"bandwidth-within", "bandwidth within a pod (MB/s)"},
-	{"latency-between", "latency between pods (µs)"},
-	{"bandwidth-between", "bandwidth between pods (MB/s)"},
-	{"allreduce-small", "allreduce of 8 bytes (µs)"},
-	{"allreduce-large", "allreduce of 1 MiB (ms)"},
+	{"latency-within", "latency within a pod", "µs", nil},
+	{"bandwidth-within", "bandwidth within a pod", "MB/s", ratioAtLeast(0.98)},
+	{"latency-between", "latency between pods", "µs", nil},
+	{"bandwidth-between", "bandwidth between pods", "MB/s", ratioAtLeast(0.98)},
+	{"allreduce-small", "allreduce of 8 bytes", "µs", nil},
+	{"allreduce-large", "allreduce of 1 MiB", "ms", nil},
 }
 
-// measureMPI prints how MPI communicates in gangs of different sizes, next to
+// measureMPI reports how MPI communicates in gangs of different sizes, next to
 // mpirun in a job of Slurm's on the same nodes.
 func (b *bench) measureMPI(ctx context.Context) error {
 	program := filepath.Join(b.env.Slurm.SharedDir(), "pingpong")
@@ -74,9 +75,9 @@ func (g gang) compareMPI(ctx context.Context, pods int, program string) error {
 		}
 		return parseFigures(out)
 	}
-	results := map[string]*comparison{}
-	for _, f := range figures {
-		results[f.name] = &comparison{}
+	results := make([]figure, len(figures))
+	for i, f := range figures {
+		results[i] = figure{What: f.text, Unit: f.unit, Goal: f.goal}
 	}
 	for round := range g.rounds + 1 {
 		one, other, err := inTurn(round, bare, ours)
@@ -86,16 +87,13 @@ func (g gang) compareMPI(ctx context.Context, pods int, program string) error {
 		if round == 0 {
 			continue // the first warms up
 		}
-		for _, f := range figures {
-			results[f.name].add(one[f.name], other[f.name])
+		for i, f := range figures {
+			results[i].add(one[f.name], other[f.name])
 		}
 		fmt.Fprintf(os.Stderr, "round %d, %d pods: ratio of the bandwidths %.2f within, %.2f between\n", round, pods,
 			other["bandwidth-within"]/one["bandwidth-within"], other["bandwidth-between"]/one["bandwidth-between"])
 	}
-	heading(fmt.Sprintf("MPI, %d pods of %d ranks, a node each", pods, ranksPerNode))
-	for _, f := range figures {
-		results[f.name].print("bare mpirun: "+f.text, "in a gang: "+f.text)
-	}
+	g.report.add(fmt.Sprintf("mpi, %d pods of %d ranks, a node each (bare: mpirun in a batch job)", pods, ranksPerNode), results...)
 	return nil
 }
 

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// measureStart prints how long a gang takes until all its pods run, next to a
+// measureStart reports how long a gang takes until all its pods run, next to a
 // bare sbatch of the same shape.
 func (b *bench) measureStart(ctx context.Context) error {
-	var c comparison
+	c := figure{What: fmt.Sprintf("gang of %d pods, %d CPUs and %d GPUs each: all run (bare: sbatch + srun)", nodes, cpus, gpus), Unit: "s", Goal: ratioAtMost(2)}
 	for round := range b.rounds + 1 {
 		one, err := b.bareSlurm(ctx, round)
 		if err != nil {
@@ -31,8 +31,7 @@ func (b *bench) measureStart(ctx context.Context) error {
 		c.add(one, other)
 		fmt.Fprintf(os.Stderr, "round %d: sbatch %.2f s, JobSet %.2f s\n", round, one, other)
 	}
-	heading(fmt.Sprintf("%d tasks on %d nodes, %d CPUs and %d GPUs each", nodes, nodes, cpus, gpus))
-	c.print("sbatch + srun: all tasks started (s)", "kubectl apply: all pods Running (s)")
+	b.report.add("start", c)
 	return nil
 }
 

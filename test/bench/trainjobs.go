@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,32 +145,19 @@ func countAdded(ctx context.Context, w watch.Interface, want int) error {
 
 // controllerCalls counts the controller's API requests so far.
 func (b *bench) controllerCalls(ctx context.Context) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.env.Controller.MetricsURL(), nil)
+	text, err := get(ctx, http.DefaultClient, b.env.Controller.MetricsURL())
 	if err != nil {
 		return 0, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("reading the controller's metrics: %w", err)
-	}
-	defer response.Body.Close() //nolint:errcheck // only read
-	var sum float64
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if !strings.HasPrefix(lines.Text(), "rest_client_requests_total{") {
-			continue
-		}
-		fields := strings.Fields(lines.Text())
-		n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-		if err != nil {
-			return 0, fmt.Errorf("reading the controller's metrics: %w", err)
-		}
+	byMethod, err := sumBy(text, "rest_client_requests_total", "method")
+	sum := 0.
+	for _, n := range byMethod {
 		sum += n
 	}
-	return sum, lines.Err()
+	return sum, err
 }
 
-// measureTrainJobs prints how fast TrainJobs become JobSets, next to JobSets that
+// measureTrainJobs reports how fast TrainJobs become JobSets, next to JobSets that
 // are created as such.
 func (b *bench) measureTrainJobs(ctx context.Context) error {
 	config := rest.CopyConfig(b.config)
@@ -205,12 +189,11 @@ func (b *bench) measureTrainJobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%d at once\n", burstSize)
-	fmt.Printf("%-52s %8.2f\n", "JobSets created as such (s)", bare)
-	fmt.Printf("%-52s %8.2f\n", "TrainJobs created, until all have JobSets (s)", took)
-	fmt.Printf("%-52s %8.2f\n", "ratio", took/bare)
-	fmt.Printf("%-52s %8.1f\n", "JobSets of TrainJobs a second", burstSize/took)
-	fmt.Printf("%-52s %8.2f\n", "the controller's API calls for each TrainJob", (after-before)/burstSize)
+	burst := figure{What: "until all have JobSets (bare: JobSets created as such)", Unit: "s"}
+	burst.add(bare, took)
+	b.report.add(fmt.Sprintf("trainjobs, %d at once", burstSize), burst,
+		figure{What: "JobSets of TrainJobs", Unit: "1/s", Ours: []float64{burstSize / took}},
+		figure{What: "API calls of the controller for each TrainJob", Unit: "calls", Ours: []float64{(after - before) / burstSize}})
 	return nil
 }
 

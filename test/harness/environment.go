@@ -35,6 +35,8 @@ type Options struct {
 	// Login has the node reach the site by way of a login node, which lets Users in. The
 	// node's own user is a stranger there, who cannot look into the spool.
 	Login bool
+	// Slurm may change the dev Slurm's configuration.
+	Slurm func(*slurm.Config)
 	// Cgroup has Slurm track jobs and limit their memory with cgroups.
 	Cgroup bool
 	// NoUserNamespaces keeps Slurm's jobs from making user namespaces.
@@ -132,11 +134,14 @@ func (e *Environment) Another(ctx context.Context, name string, change func(*Nod
 
 func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions) (err error) {
 	fmt.Fprintf(o.Progress, "starting Slurm with %d nodes\n", o.Nodes)
-	e.Slurm, err = slurm.Start(ctx, slurm.Config{
+	cluster := slurm.Config{
 		Name: o.Name, Nodes: o.Nodes, User: jobUser, NodePrefix: nodePrefix(o), Detach: o.Detach, Progress: o.Progress,
 		NoUserNamespaces: o.NoUserNamespaces, REST: o.REST, Cgroup: o.Cgroup,
-	})
-	if err != nil {
+	}
+	if o.Slurm != nil {
+		o.Slurm(&cluster)
+	}
+	if e.Slurm, err = slurm.Start(ctx, cluster); err != nil {
 		return err
 	}
 	var rest *provider.SlurmRESTConfig

@@ -100,6 +100,9 @@ func (p *process) Kill() error {
 	return err
 }
 
+// PID is the process's number while it runs.
+func (p *process) PID() int { return p.cmd.Process.Pid }
+
 // Freeze stops the process as a machine that is overloaded would, and Thaw lets it go on.
 func (p *process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 

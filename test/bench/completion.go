@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// measureCompletion reports how long many gangs of one pod that does nothing take until
+// all have ended, next to a shell's loop that calls sbatch, and how often
+// gangline-node writes to the API server for each.
+func (b *bench) measureCompletion(ctx context.Context) error {
+	for _, load := range []struct {
+		pods, rounds int
+		goal         *goal
+	}{
+		{100, b.rounds, ratioAtMost(1.25)},
+		{200, min(b.rounds, 3), nil},
+		{b.most, 1, nil},
+	} {
+		if load.pods > b.most {
+			continue
+		}
+		took := figure{What: fmt.Sprintf("%d pods of a gang each: all have ended (bare: a loop of sbatch)", load.pods), Unit: "s", Goal: load.goal}
+		var writes writesPerPod
+		for round := range load.rounds {
+			one, other, err := inTurn(round,
+				func() (float64, error) { return b.sbatchLoop(ctx, load.pods) },
+				func() (float64, error) {
+					return writes.count(ctx, b, load.pods, func() (float64, error) { return b.podsToEnd(ctx, load.pods) })
+				})
+			if err != nil {
+				return err
+			}
+			took.add(one, other)
+			fmt.Fprintf(os.Stderr, "round %d, %d jobs: sbatch %.2f s, pods %.2f s\n", round+1, load.pods, one, other)
+		}
+		b.report.add("completion", took, writes.pods, writes.events)
+	}
+	return nil
+}
+
+// writesPerPod is how often gangline-node writes to the API server in a pod's life.
+type writesPerPod struct{ pods, events figure }
+
+// count calls run and counts the writes until all of them have been made.
+func (w *writesPerPod) count(ctx context.Context, b *bench, pods int, run func() (float64, error)) (float64, error) {
+	w.pods.What, w.pods.Unit, w.pods.Goal = "  writes to the API server for each pod", "writes", atMost(4)
+	w.events.What, w.events.Unit = "  Events among them", "writes"
+	before, err := b.apiWrites(ctx)
+	if err != nil {
+		return 0, err
+	}
+	took, err := run()
+	if err != nil {
+		return 0, err
+	}
+	after, err := b.apiWrites(ctx)
+	if err != nil {
+		return 0, err
+	}
+	all, events := 0., 0.
+	for resource, n := range after {
+		n -= before[resource]
+		switch {
+		case strings.HasPrefix(resource, "events"):
+			events += n
+			all += n
+		case strings.HasPrefix(resource, "pods"):
+			all += n
+		}
+	}
+	w.pods.Ours = append(w.pods.Ours, all/float64(pods))
+	w.events.Ours = append(w.events.Ours, events/float64(pods))
+	return took, nil
+}
+
+// sbatchLoop is how long a loop of sbatch takes until its jobs have ended.
+func (b *bench) sbatchLoop(ctx context.Context, jobs int) (float64, error) {
+	began := time.Now()
+	loop := fmt.Sprintf("i=0; while [ $i -lt %d ]; do sbatch --quiet --ntasks=1 --mem=64 --output=/dev/null --wrap=true || exit; i=$((i+1)); done", jobs)
+	if _, err := b.env.Slurm.Run(ctx, "sh", "-c", loop); err != nil {
+		return 0, fmt.Errorf("the loop of sbatch: %w", err)
+	}
+	err := b.quiet(ctx)
+	return time.Since(began).Seconds(), err
+}
+
+// podsToEnd is how long pods take from the first one's creation until the last has
+// succeeded in the API server.
+func (b *bench) podsToEnd(ctx context.Context, pods int) (float64, error) {
+	const label = "bench"
+	w, err := b.pods.Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return 0, fmt.Errorf("watching the pods: %w", err)
+	}
+	defer w.Stop()
+	began := time.Now()
+	created := make(chan error, 1)
+	go func() { created <- b.createPods(ctx, pods, label) }()
+	ended := func(p *corev1.Pod) (bool, error) {
+		if p.Status.Phase == corev1.PodFailed {
+			return false, fmt.Errorf("pod %s failed: %s %s", p.Name, p.Status.Reason, p.Status.Message)
+		}
+		return p.Status.Phase == corev1.PodSucceeded, nil
+	}
+	if err := await(ctx, w, pods, ended); err != nil {
+		return 0, fmt.Errorf("waiting for %d pods to end: %w", pods, errors.Join(err, firstOf(created)))
+	}
+	took := time.Since(began).Seconds()
+	if err := <-created; err != nil {
+		return 0, err
+	}
+	_, err = b.env.Kubectl(ctx, "", "delete", "pods", "--selector="+label, "--wait=true")
+	return took, errors.Join(err, b.quiet(ctx))
+}
+
+func firstOf(c <-chan error) error {
+	select {
+	case err := <-c:
+		return err
+	default:
+		return nil
+	}
+}
+
+// await reads a watch until so many pods are as wanted.
+func await(ctx context.Context, w watch.Interface, pods int, wanted func(*corev1.Pod) (bool, error)) error {
+	seen := map[string]bool{}
+	for len(seen) < pods {
+		select {
+		case event, open := <-w.ResultChan():
+			if !open {
+				return fmt.Errorf("the watch of the pods ended when %d of %d were there", len(seen), pods)
+			}
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			yes, err := wanted(pod)
+			if err != nil {
+				return err
+			}
+			if yes {
+				seen[pod.Name] = true
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// createPods creates pods that do nothing, by several clients at once.
+func (b *bench) createPods(ctx context.Context, pods int, label string) error {
+	config := rest.CopyConfig(b.config)
+	config.QPS = -1 // the API server's own fairness decides
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	var next atomic.Int32
+	var group sync.WaitGroup
+	errs := make([]error, creators)
+	for c := range creators {
+		group.Go(func() {
+			for n := next.Add(1); int(n) <= pods && errs[c] == nil; n = next.Add(1) {
+				_, errs[c] = clientset.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, idlePod(fmt.Sprintf("bench-%d", n), b.env.Name, label), metav1.CreateOptions{})
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// idlePod asks for as much as a job of the loop.
+func idlePod(name, node, label string) *corev1.Pod {
+	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: ""}},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			NodeSelector:  map[string]string{corev1.LabelHostname: node},
+			Tolerations:   []corev1.Toleration{{Key: "virtual-kubelet.io/provider", Operator: corev1.TolerationOpExists}},
+			Containers:    []corev1.Container{{Name: "main", Image: "host", Command: []string{"true"}, Resources: corev1.ResourceRequirements{Requests: size}}},
+		},
+	}
+}
