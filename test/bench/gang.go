@@ -112,8 +112,12 @@ func (g gang) run(ctx context.Context, argv ...string) (string, error) {
 
 // quiet waits until Slurm has nothing to do.
 func (b *bench) quiet(ctx context.Context) error {
-	return poll(ctx, func() (bool, error) {
+	return poll(ctx, b.idle(ctx))
+}
+
+func (b *bench) idle(ctx context.Context) func() (bool, error) {
+	return func() (bool, error) {
 		jobs, err := b.env.Slurm.Run(ctx, "squeue", "-h", "-t", "pending,running,completing")
 		return jobs == "", err
-	})
+	}
 }

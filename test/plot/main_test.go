@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const figures = `{"figures": [
+  {"measurement": "start", "what": "a gang starts", "unit": "s", "ratio": [1.5, 1.7, 1.6], "goal": {"of": "ratio", "most": 2}},
+  {"measurement": "load", "what": "memory", "unit": "MiB", "ours": [60]}
+]}`
+
+func TestFiguresAreDrawn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "figures.json")
+	if err := os.WriteFile(file, []byte(figures), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{file}); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(strings.TrimSuffix(file, "json") + "svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(svg), "a gang starts") || strings.Contains(string(svg), "memory") {
+		t.Error("the picture is to have what has a ratio, and nothing else")
+	}
+	if png, err := os.ReadFile(strings.TrimSuffix(file, "json") + "png"); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+		t.Error("there is to be a PNG too", err)
+	}
+}
+
+func TestWhatCannotBeDrawnIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"{": "reading the figures of", `{"figures": [{"what": "memory"}]}`: "no figure with a ratio",
+	} {
+		file := filepath.Join(t.TempDir(), "figures.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run([]string{file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error %v does not say %q", text, err, want)
+		}
+	}
+	if err := run(nil); err == nil {
+		t.Error("without a file there is to be an error")
+	}
+}
