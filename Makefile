@@ -70,26 +70,40 @@ unit: ## Unit tests, and those of single parts against the real tools
 	cd test/compat && go test $(GO_TEST_FLAGS) ./...
 	cd test/helm && go test $(GO_TEST_FLAGS) ./...
 	cd test/dashboard && go test $(GO_TEST_FLAGS) ./...
+	cd test/plot && go test $(GO_TEST_FLAGS) ./...
 	cd build && go test $(GO_TEST_FLAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzzer for a while (TIME=30s, FUZZ=Pattern); in the other tests they run on their seeds
+	@test/fuzz.sh "$(TIME)" "$(FUZZ)"
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane and a real Slurm
 	go test $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/e2e/...
 
 .PHONY: chaos
-chaos: install-tests devcluster build ## Let saboteurs loose for a while (GANGLINE_CHAOS_DURATION, GANGLINE_CHAOS_SEED)
-	go test $(GO_TEST_FLAGS) -tags chaos -count=1 -timeout 60m -run TestChaos ./test/e2e/
+chaos: install-tests devcluster build ## Let saboteurs loose (SEED=, DURATION=60s, KILLS=1000): docs/chaos.md
+	GANGLINE_CHAOS_SEED=$(or $(SEED),$(shell shuf -i 1-999999 -n 1)) GANGLINE_CHAOS_DURATION=$(or $(DURATION),60s) GANGLINE_CHAOS_KILLS=$(or $(KILLS),0) \
+		go test $(GO_TEST_FLAGS) -count=1 -timeout 240m -v -run 'TestChaos$$' ./test/e2e/
+
+.PHONY: soak
+soak: install-tests devcluster build ## Have gangs come and go, and see that nothing grows (DURATION=1h): docs/chaos.md
+	GANGLINE_SOAK_DURATION=$(or $(DURATION),1h) go test $(GO_TEST_FLAGS) -count=1 -timeout 240m -v -run TestSoak ./test/e2e/
 
 .PHONY: bench
-bench: devcluster build ## Print starts of gangs, MPI, launches and TrainJobs, next to the bare tools
+bench: devcluster build ## Measure next to the bare tools: a table, and JSON and pictures in dist/bench (BENCH="--only start --rounds 9")
 	@test/install.sh bench
-	@go run ./test/bench
+	@go run ./test/bench --json dist/bench/figures.json $(BENCH)
+	@go run -C test/plot . $(CURDIR)/dist/bench/figures.json
+
+.PHONY: scale
+scale: devcluster ## Run thousands of simulated pods on a virtual node: a table next to the goals (PODS=10000 GANGS=100 SEED=1): docs/scale.md
+	go run ./test/scale --pods $(or $(PODS),10000) --gangs $(or $(GANGS),100) --seed $(or $(SEED),1) $(SCALE)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
 	go vet ./...
-	go vet -tags chaos ./test/e2e
 	go vet -tags faults ./provider/faults
 	$(TOOLS) staticcheck ./...
 	cd test/compat && go vet ./...
@@ -97,6 +111,7 @@ lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date
 	cd build && go vet ./... && go tool -modfile=../test/tools/go.mod staticcheck ./...
 	cd test/page && go vet ./...
 	cd test/dashboard && go vet ./...
+	cd test/plot && go vet ./...
 	shellcheck .ci/run $$(git ls-files '*.sh')
 	go run ./controller/api/gen --check
 	go run -C test/helm ./manifests --root ../.. --check
@@ -111,6 +126,11 @@ generate: ## Write deep copies, CRDs, manifests and the generated documents anew
 	go test ./controller/manager -run TestTheWebhookManifest -update
 	go run -C test/helm ./manifests --root ../..
 	cd test/helm && go test -run TestRenders -update .
+
+.PHONY: manifests
+manifests: ## Render the chart with a site's own values, without Helm (VALUES=site.yaml OUT=folder NAMESPACE=)
+	@test -n "$(VALUES)" -a -n "$(OUT)" || { echo "say which: make manifests VALUES=site.yaml OUT=folder"; exit 2; }
+	@go run -C test/helm ./manifests --root ../.. --values "$(abspath $(VALUES))" --out "$(abspath $(OUT))" --namespace "$(or $(NAMESPACE),kubeflow-system)"
 
 .PHONY: dist
 dist: ## Make archives, images, chart and checksums in dist/ (VERSION=, PUSH=registry)

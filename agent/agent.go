@@ -114,7 +114,7 @@ func (a *agent) newSlot(ctx context.Context, g spool.Gang, k int, instance strin
 	s.status.Agent = spool.Agent{
 		Instance: instance, JobID: a.cfg.JobID, Node: a.cfg.Node, Address: a.cfg.Address,
 		SSHPort: listener.Addr().(*net.TCPAddr).Port, RendezvousPorts: s.ports.numbers,
-		Recipient: a.key.Recipient(), Started: time.Now(),
+		Recipient: a.key.Recipient(), Program: a.cfg.Program, Started: time.Now(),
 		PrivateRoot: a.cfg.PrivateRoot == nil,
 	}
 	if a.cfg.PrivateRoot != nil {

@@ -74,7 +74,7 @@ func serve(dir string, task ...string) int {
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if entry.Ended {
 		if err == nil {
-			cfg.RemoveLeftovers()
+			cfg.CleanUp()
 		}
 		return entry.Code
 	}

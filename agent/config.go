@@ -30,8 +30,12 @@ type Config struct {
 	// are the agent's own.
 	Runtime string
 	Scratch string
-	// Self is this program's file.
-	Self string
+	// ScratchRule is the site's rule for Scratch's parent (see spool.Gang), by which jobs
+	// before this one may have left something. Serve sets it.
+	ScratchRule string
+	// Self is this program's file, Program its version.
+	Self    string
+	Program string
 	// User and Home are the user's name and home directory.
 	User, Home string
 	// Devices are the variables by which the workload manager tells this task
@@ -105,14 +109,13 @@ func FromEnvironment(dir string, task int, env func(string) string) (Config, err
 	if c.Self, err = os.Executable(); err != nil {
 		return Config{}, fmt.Errorf("finding this program's file: %w", err)
 	}
-	own := "gangline-" + strconv.Itoa(os.Getuid())
 	if c.Runtime = env(envRuntimeDir); c.Runtime == "" {
-		c.Runtime = filepath.Join("/dev/shm", own)
+		c.Runtime = filepath.Join("/dev/shm", own())
 	}
 	if c.Scratch = env("TMPDIR"); c.Scratch == "" {
 		c.Scratch = "/tmp"
 	}
-	c.Scratch = filepath.Join(c.Scratch, own)
+	c.Scratch = filepath.Join(c.Scratch, own())
 	if c.KillWait, err = killWait(env(envKillWait)); err != nil {
 		return Config{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/agent/image"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
@@ -40,34 +41,87 @@ func (p *pod) start(name string, run int) {
 	ctx, kill := context.WithCancel(p.slot.ctx)
 	e := &execution{ctx: ctx, kill: kill}
 	p.current[name], p.runs[name] = e, run
+	if p.box != nil {
+		p.startInImage(e, c, run)
+		return
+	}
 	recipe, err := p.recipe(c, run)
+	p.slot.background.Go(func() { p.run(e, c, run, recipe, err) })
+}
+
+// startInImage gets a container's image first.
+func (p *pod) startInImage(e *execution, c spool.ContainerOrders, run int) {
+	name := c.Name
+	p.slot.background.Go(func() {
+		img, release, err := p.bring(e.ctx, c)
+		if err != nil {
+			e.kill()
+			p.slot.post(func() {
+				delete(p.current, name)
+				p.unpulled(c, err)
+			})
+			return
+		}
+		defer release()
+		ready, err := ask(p.slot.ctx, p.slot, func() ready { return p.pulled(c, run, img) })
+		if err == nil {
+			p.run(e, ready.orders, run, ready.recipe, ready.err)
+		}
+		p.slot.post(func() { p.leave(c, run) })
+	})
+}
+
+// ready is a container whose image is there, or why it cannot run all the same.
+type ready struct {
+	orders spool.ContainerOrders // with what the image says
+	recipe sandbox.Recipe
+	err    error
+}
+
+// pulled notes that a container's image is there.
+func (p *pod) pulled(c spool.ContainerOrders, run int, img *image.Image) (r ready) {
+	p.box.images[c.Name] = img
+	p.life.Pulled(c.Name, img.ID)
+	p.slot.wakeSessions()
+	if r.err = p.offerImageLaunchers(c, img); r.err != nil {
+		return r
+	}
+	if r.orders, _, r.err = p.within(c); r.err != nil {
+		return r
+	}
+	r.recipe, r.err = p.recipe(c, run)
+	return r
+}
+
+// run is a run of a container, from the start of its process to the end of all that it
+// has left; or why there is no recipe for it.
+func (p *pod) run(e *execution, c spool.ContainerOrders, run int, recipe sandbox.Recipe, err error) {
+	name, ctx := c.Name, e.ctx
 	recipe.Argv = c.Argv
 	if calledDirectly(c) {
 		recipe.Path = sandbox.Self // under that name
 	}
-	p.slot.background.Go(func() {
-		defer kill()
-		exit, ended := lifecycle.Exit{Code: codeStartError, Reason: reasonStartError}, time.Time{}
-		if err == nil {
-			exit, ended, err = p.execute(ctx, c, run, recipe, func(proc *process.Process, streams *attach.Console, at time.Time) {
-				p.slot.post(func() {
-					e.process, e.streams = proc, streams
-					p.life.Started(name, at)
-					p.slot.wakeSessions()
-				})
+	defer e.kill()
+	exit, ended := lifecycle.Exit{Code: codeStartError, Reason: reasonStartError}, time.Time{}
+	if err == nil {
+		exit, ended, err = p.execute(ctx, c, run, recipe, func(proc *process.Process, streams *attach.Console, at time.Time) {
+			p.slot.post(func() {
+				e.process, e.streams = proc, streams
+				p.life.Started(name, at)
+				p.slot.wakeSessions()
 			})
-		}
-		if err != nil {
-			// It may quote a command line of any length.
-			exit.Message, ended = beginning(err.Error(), p.terminationLimit()), time.Now()
-			p.logger.Warn("a container did not start", "container", name, "run", run, "error", err)
-		}
-		p.slot.post(func() {
-			delete(p.current, name)
-			p.life.Exited(name, ended, exit)
-			p.slot.wakeSessions()
-			p.logger.Info("ended", "container", name, "run", run, "code", exit.Code)
 		})
+	}
+	if err != nil {
+		// It may quote a command line of any length.
+		exit.Message, ended = beginning(err.Error(), p.terminationLimit()), time.Now()
+		p.logger.Warn("a container did not start", "container", name, "run", run, "error", err)
+	}
+	p.slot.post(func() {
+		delete(p.current, name)
+		p.life.Exited(name, ended, exit)
+		p.slot.wakeSessions()
+		p.logger.Info("ended", "container", name, "run", run, "code", exit.Code)
 	})
 }
 
@@ -110,6 +164,9 @@ func (p *pod) execute(
 	left := process.Mark{
 		Entry:      cookie(lifecycle.RunID(p.orders.UID, c.Name, run)),
 		Namespaces: p.slot.namespaces.Of(proc),
+	}
+	if r.Place != nil {
+		left.Namespaces = append(left.Namespaces, r.Place.Namespaces()...)
 	}
 	if err := p.slot.sweep(left); err != nil {
 		p.logger.Error("ending what a container left", "container", c.Name, "run", run, "error", err)

@@ -1,13 +1,19 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/gangline/gangline/agent/control"
+	"github.com/gangline/gangline/agent/image"
 	"github.com/gangline/gangline/agent/mpirun"
 	"github.com/gangline/gangline/mpi/launcher"
 	"github.com/gangline/gangline/provider/spool"
@@ -52,11 +58,12 @@ func (s *slot) socket() string { return control.Name(s.status.Agent.Instance, s.
 // offerLaunchers puts what launchers need into the pod: their names on PATH, and
 // what they are to do.
 func (p *pod) offerLaunchers() error {
-	mode := p.orders.MPI.Launch
-	if mode == "" {
-		mode = mpirun.ModeSSH
-	}
+	mode := p.launchMode()
 	var paths []string
+	if p.box != nil {
+		// Their names are put on PATH when it is known what the image has.
+		return mpirun.WriteSettings(p.files.dirs.run(), mpirun.Settings{Socket: p.slot.socket(), Mode: mode, PMI: p.orders.MPI.PMI})
+	}
 	for _, c := range p.containers() {
 		path := defaultPath
 		for _, e := range c.Env {
@@ -71,6 +78,49 @@ func (p *pod) offerLaunchers() error {
 		return err
 	}
 	return mpirun.WriteSettings(run, mpirun.Settings{Socket: p.slot.socket(), Mode: mode, PMI: p.orders.MPI.PMI})
+}
+
+func (p *pod) launchMode() string { return cmp.Or(p.orders.MPI.Launch, mpirun.ModeSSH) }
+
+// offerImageLaunchers puts those launchers on PATH that a container's image has.
+func (p *pod) offerImageLaunchers(c spool.ContainerOrders, img *image.Image) error {
+	search := defaultPath
+	for _, e := range append(slices.Clone(img.Config.Env), variables(c.Env)...) {
+		if value, ok := strings.CutPrefix(e, "PATH="); ok {
+			search = value
+		}
+	}
+	there := func(name string) bool {
+		if img.Form != image.FormTree {
+			return true // nobody has looked into it
+		}
+		return slices.ContainsFunc(filepath.SplitList(search), func(dir string) bool {
+			return p.imageHas(img, filepath.Join(dir, name))
+		})
+	}
+	return mpirun.Offer(filepath.Join(p.files.dirs.run(), "bin"), p.self(), p.launchMode(), there)
+}
+
+// imageHas tells whether an image has a path, or the site's binds give it one.
+func (p *pod) imageHas(img *image.Image, path string) bool {
+	places := []string{filepath.Join(img.Path, path)}
+	for _, b := range p.box.orders.Binds {
+		if rest, ok := strings.CutPrefix(path, cmp.Or(b.Target, b.Source)+"/"); ok {
+			places = append(places, filepath.Join(b.Source, rest))
+		}
+	}
+	return slices.ContainsFunc(places, func(place string) bool {
+		_, err := os.Lstat(place) // a link leads elsewhere from here than from the image
+		return err == nil
+	})
+}
+
+func variables(vars []corev1.EnvVar) []string {
+	var entries []string
+	for _, v := range vars {
+		entries = append(entries, v.Name+"="+v.Value)
+	}
+	return entries
 }
 
 // ask has a question answered by the slot's goroutine.

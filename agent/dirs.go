@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/gangline/gangline/agent/alias"
+	"github.com/gangline/gangline/agent/sandbox"
 )
 
 // podDirs are the host's directories behind one pod, all of them below a
@@ -24,6 +25,10 @@ func (d podDirs) run() string     { return filepath.Join(d.memory, "run") }
 func (d podDirs) hosts() string   { return filepath.Join(d.memory, "hosts") }
 func (d podDirs) scratch() string { return filepath.Join(d.memory, "scratch") }
 func (d podDirs) work() string    { return filepath.Join(d.disk, "work") }
+func (d podDirs) home() string    { return filepath.Join(d.disk, "home") }
+
+// layers is where a run of a container has what it writes to its image.
+func (d podDirs) layers(run string) string { return filepath.Join(d.disk, "layers", run) }
 
 func (d podDirs) termination(container string) string {
 	return filepath.Join(d.memory, "termination", container)
@@ -56,6 +61,18 @@ func (d podDirs) create(self string) error {
 		}
 	}
 	return writeSSHInclude(d)
+}
+
+// offerInit makes what a container runtime starts: the agent's own program, which is
+// mounted in the place of an empty file, under the name by which it knows its task.
+func (d podDirs) offerInit() error {
+	if err := emptyFile(filepath.Join(d.run(), filepath.Base(agentFile))); err != nil {
+		return fmt.Errorf("making the pod's directories: %w", err)
+	}
+	if err := os.Symlink(filepath.Base(agentFile), filepath.Join(d.run(), sandbox.InitName)); err != nil {
+		return fmt.Errorf("making the pod's directories: %w", err)
+	}
+	return nil
 }
 
 func (d podDirs) remove() error {

@@ -28,6 +28,8 @@ type surroundings struct {
 	dir                  string // of the agent's own files
 	container            string // the run's id
 	devices              device.Binding
+	image                []string        // the image's variables
+	site                 []corev1.EnvVar // the site's variables, complete
 	// apart tells that pods of the gang share the node, each in a user namespace of
 	// its own.
 	apart bool
@@ -40,12 +42,20 @@ type surroundings struct {
 }
 
 // environment is the whole environment of a container: the pod's own, what every
-// container has, and the workload manager's device variables. Nothing else of the
+// container has, the site's, and the workload manager's device variables. Nothing else of the
 // agent's environment gets in.
 func environment(pod []corev1.EnvVar, s surroundings) []string {
 	values := map[string]string{"HOSTNAME": s.hostname, "HOME": s.home, "PATH": defaultPath}
 	if s.user != "" {
 		values["USER"] = s.user
+	}
+	for _, entry := range s.image {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			values[name] = value
+		}
+	}
+	for _, v := range s.site {
+		values[v.Name] = v.Value
 	}
 	for name, value := range s.devices.Variables() {
 		values[name] = value

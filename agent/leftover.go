@@ -55,7 +55,7 @@ func lock(file *os.File) bool {
 // RemoveLeftovers removes the files of agents that died on this node without
 // doing so; there may be secrets among them. What it cannot remove it logs.
 func (c Config) RemoveLeftovers() {
-	for _, base := range []string{c.Runtime, c.Scratch} {
+	for _, base := range c.bases() {
 		own := []string{base}
 		if others, err := filepath.Glob(base + "-[0-9]*"); err == nil { // see ownDir
 			own = append(own, others...)
@@ -64,6 +64,9 @@ func (c Config) RemoveLeftovers() {
 			if isOwnDir(dir) {
 				removeLeftovers(dir, c.Node, c.Logger)
 			}
+		}
+		if base != c.Scratch {
+			c.removeJobDir(base)
 		}
 	}
 }

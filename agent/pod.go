@@ -13,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/lifecycle"
+	"github.com/gangline/gangline/agent/mpirun"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/mpi/remoteshell"
@@ -36,6 +37,7 @@ type pod struct {
 	orders  spool.PodOrders
 	life    *lifecycle.Pod
 	files   files
+	box     *box // nil without a container runtime
 	names   []spool.Name
 	current map[string]*execution // by container
 	runs    map[string]int        // the last run of each container
@@ -73,13 +75,22 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 		logger:  s.logger.With("pod", o.Namespace+"/"+o.Name),
 	}
 	dirs := s.dirs(o.UID)
-	if err := dirs.create(s.cfg.Self); err != nil {
+	var err error
+	if p.box, err = s.newBox(o); err != nil {
 		return nil, err
 	}
-	var err error
+	if err := dirs.create(p.self()); err != nil {
+		return nil, err
+	}
+	if p.box != nil {
+		if err := dirs.offerInit(); err != nil {
+			return nil, err
+		}
+	}
 	if p.files, err = layOut(dirs, o.Volumes, time.Now()); err != nil {
 		return nil, err
 	}
+	p.tellShortLimits()
 	for _, c := range p.containers() {
 		// Other errors are the container's alone and show when it starts.
 		var whole *podError
@@ -142,6 +153,14 @@ func (p *pod) runDir() string {
 	return p.files.dirs.run()
 }
 
+// self is the agent's own program as the pod finds it.
+func (p *pod) self() string {
+	if p.box != nil {
+		return agentFile
+	}
+	return p.slot.cfg.Self
+}
+
 // status is what is to be reported of the pod.
 func (p *pod) status() spool.PodStatus {
 	status := p.life.Status()
@@ -195,11 +214,14 @@ func (p *pod) terminate(container string) {
 
 // recipe is a process in a container's surroundings, without a command.
 func (p *pod) recipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
+	if p.box != nil {
+		return p.imageRecipe(c, run)
+	}
 	around, err := p.surroundings(c, run)
 	if err != nil {
 		return sandbox.Recipe{}, err
 	}
-	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around)}
+	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around), Limits: p.orders.Site.Limits}
 	if p.slot.cfg.PrivateRoot == nil {
 		if r.Root, err = p.files.privateRoot(p.orders.Hostname, around.container, c); err != nil {
 			return sandbox.Recipe{}, err
@@ -220,9 +242,10 @@ func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, erro
 		dir:       runDir,
 		container: lifecycle.RunID(p.orders.UID, c.Name, run),
 		devices:   p.slot.cfg.bound(p.slot.spec.GPUs),
+		site:      p.siteEnvironment(),
 	}
 	if p.slot.cfg.PrivateRoot == nil {
-		s.apart = sharesNode(p.slot.index, p.names)
+		s.apart = sharesNode(p.slot.index, p.names) || p.box != nil && p.box.runtime.Apart && p.orders.MPI.Launch == mpirun.ModeSrun
 		return s, nil
 	}
 	moved, err := p.files.relocations(s.container, c)

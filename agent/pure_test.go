@@ -87,6 +87,20 @@ func TestEnvironment(t *testing.T) {
 		"a pod cannot take away what marks its processes": {
 			pod: env("GANGLINE_CONTAINER=other", "GANGLINE_DIR=/x"), hasNot: []string{"GANGLINE_CONTAINER=other", "GANGLINE_DIR=/x"},
 		},
+		"the site's variables hold where the pod sets none": {
+			pod: env("HF_HOME=/mine", "EMPTY="),
+			change: func(s *surroundings) {
+				s.site = env("HF_HOME=/scratch/hf", "EMPTY=no", "HOME=/scratch/alice", "NCCL_SOCKET_IFNAME=ib0")
+			},
+			has: []string{"HF_HOME=/mine", "EMPTY=", "HOME=/scratch/alice", "NCCL_SOCKET_IFNAME=ib0"},
+		},
+		"devices are not the site's to give": {
+			change: func(s *surroundings) {
+				s.site = env("CUDA_VISIBLE_DEVICES=0")
+				s.devices = device.Bound(1, map[string]string{"CUDA_VISIBLE_DEVICES": "3"})
+			},
+			has: []string{"CUDA_VISIBLE_DEVICES=3"},
+		},
 		"an empty value stays": {pod: env("EMPTY="), has: []string{"EMPTY="}},
 		"devices of the workload manager": {
 			change: func(s *surroundings) {

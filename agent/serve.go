@@ -51,6 +51,10 @@ func Serve(ctx context.Context, cfg Config) error {
 			cfg.Logger.Error("ending what is left", "error", err)
 		}
 	}()
+	cfg = cfg.WithScratch(gang.Scratch)
+	if err := cfg.CheckScratch(); err != nil {
+		return err
+	}
 	cfg.RemoveLeftovers()
 	for _, dir := range []*string{&cfg.Runtime, &cfg.Scratch} {
 		own, temporary, err := ownDir(*dir, cfg.Logger)
@@ -61,6 +65,7 @@ func Serve(ctx context.Context, cfg Config) error {
 			defer os.Remove(own) //nolint:errcheck // if it is empty
 		}
 	}
+	defer func() { cfg.RemoveScratch() }() // when the slots' own are gone
 	if cfg.PrivateRoot == nil {
 		cfg.PrivateRoot = tryPrivateRoot(ctx, cfg, table)
 	}

@@ -154,7 +154,11 @@ func (s *slot) surroundSession(c sshd.Command) (sandbox.Recipe, error) {
 	if err != nil {
 		return r, err
 	}
-	session.Complete(&r, c, s.cfg.Home)
+	where := s.cfg.Home
+	if s.pod.box != nil {
+		where = home(r.Env)
+	}
+	session.Complete(&r, c, where)
 	return r, nil
 }
 

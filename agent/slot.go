@@ -283,6 +283,7 @@ func (s *slot) fail(uid string, err error) {
 func (s *slot) end(p *pod) {
 	s.finished[p.orders.UID] = true
 	s.pod = nil
+	p.box.close()
 	if p.stopMeasuring != nil {
 		p.stopMeasuring()
 	}

@@ -39,7 +39,7 @@ func writeSSHInclude(dirs podDirs) error {
 // shell's line calls by its path.
 func sshMounts(dirs podDirs, self string, c spool.ContainerOrders) []sandbox.Mount {
 	var mounts []sandbox.Mount
-	if isDir(sshConfigDir) {
+	if c.InImage != nil || isDir(sshConfigDir) {
 		mounts = append(mounts, sandbox.Mount{
 			Source: filepath.Join(dirs.run(), includeFile), Target: filepath.Join(sshConfigDir, "gangline.conf"), ReadOnly: true,
 		})

@@ -39,6 +39,9 @@ func (h *Handle) Output(ctx context.Context, id JobID) iter.Seq2[Output, error] 
 	}
 }
 
+// maxPiece bounds one piece of output: whose job it is has written it.
+const maxPiece = 64 << 20
+
 func readOutput(text json.RawMessage) (Output, error) {
 	var data struct {
 		Stream   string          `json:"stream"`
@@ -62,6 +65,9 @@ func readOutput(text json.RawMessage) (Output, error) {
 			return Output{}, fmt.Errorf("reading a job's output: %w", err)
 		}
 		o.Data = decoded
+	}
+	if data.Repeat > 1 && len(o.Data) > maxPiece/data.Repeat {
+		return Output{}, fmt.Errorf("reading a job's output: %d bytes that are repeated %d times are more than %d", len(o.Data), data.Repeat, maxPiece)
 	}
 	if data.Repeat > 1 {
 		o.Data = bytes.Repeat(o.Data, data.Repeat)

@@ -23,6 +23,10 @@ type ResourceSet struct {
 	Nodes []Node // by rank
 }
 
+// maxResources bounds the ids that an R names, those of its nodes' cores and GPUs with
+// their ranks: a few bytes of text can stand for many.
+const maxResources = 8 * maxIDs
+
 // UnmarshalJSON reads version 1 of an R.
 func (s *ResourceSet) UnmarshalJSON(text []byte) error {
 	var r struct {
@@ -49,18 +53,26 @@ func (s *ResourceSet) UnmarshalJSON(text []byte) error {
 	if r.Version != 1 {
 		return fmt.Errorf("reading a resource set: its version is %d, not 1", r.Version)
 	}
+	left := maxResources
+	ids := func(set string) ([]int, error) {
+		list, err := ParseIDs(set)
+		if left -= len(list); err == nil && left < 0 {
+			err = fmt.Errorf("reading a resource set: it names more than %d ranks, cores and GPUs", maxResources)
+		}
+		return list, err
+	}
 	byRank := map[int]int{}
 	var nodes []Node
 	for _, group := range r.Execution.RLite {
-		ranks, err := ParseIDs(group.Rank)
+		ranks, err := ids(group.Rank)
 		if err != nil {
 			return err
 		}
-		cores, err := ParseIDs(group.Children.Core)
+		cores, err := ids(group.Children.Core)
 		if err != nil {
 			return err
 		}
-		gpus, err := ParseIDs(group.Children.GPU)
+		gpus, err := ids(group.Children.GPU)
 		if err != nil {
 			return err
 		}
@@ -76,16 +88,18 @@ func (s *ResourceSet) UnmarshalJSON(text []byte) error {
 		if err != nil {
 			return err
 		}
-		hosts = append(hosts, more...)
+		if hosts = append(hosts, more...); len(hosts) > len(nodes) {
+			break
+		}
 	}
 	if len(hosts) != len(nodes) {
-		return fmt.Errorf("reading a resource set: it has %d hosts for %d ranks", len(hosts), len(nodes))
+		return fmt.Errorf("reading a resource set: it has %d hosts or more for %d ranks", len(hosts), len(nodes))
 	}
 	for i := range nodes {
 		nodes[i].Host = hosts[i]
 	}
 	for property, set := range r.Execution.Properties {
-		ranks, err := ParseIDs(set)
+		ranks, err := ids(set)
 		if err != nil {
 			return err
 		}

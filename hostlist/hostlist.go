@@ -7,8 +7,13 @@ import (
 	"strings"
 )
 
-// maxHosts bounds what a list may stand for: more than any cluster has.
-const maxHosts = 1 << 20
+// The bounds of what a list may stand for: more hosts than any cluster has, the longest
+// name that DNS allows, and more brackets in one name than anybody writes.
+const (
+	maxHosts    = 1 << 20
+	maxName     = 253
+	maxBrackets = 8
+)
 
 // Expand gives the names that a list stands for, in its order: "hpc[1-3,07],login" gives
 // hpc1, hpc2, hpc3, hpc07 and login. Numbers keep the width of the first. Source:
@@ -16,6 +21,9 @@ const maxHosts = 1 << 20
 func Expand(list string) ([]string, error) {
 	var hosts []string
 	for _, entry := range splitOutside(list) {
+		if strings.Count(entry, "[") > maxBrackets {
+			return nil, fmt.Errorf("reading the host list %q: a name has more than %d brackets", list, maxBrackets)
+		}
 		names, err := expand(entry)
 		if err != nil {
 			return nil, fmt.Errorf("reading the host list %q: %w", list, err)
@@ -61,10 +69,16 @@ func expand(entry string) ([]string, error) {
 		if !ranged {
 			last = first
 		}
-		from, errFrom := strconv.Atoi(first)
-		to, errTo := strconv.Atoi(last)
-		if errFrom != nil || errTo != nil || from < 0 || to < from || (to-from+1)*len(suffixes) > maxHosts {
+		from, errFrom := strconv.ParseUint(first, 10, 63)
+		to, errTo := strconv.ParseUint(last, 10, 63)
+		if errFrom != nil || errTo != nil || to < from || to-from >= maxHosts {
 			return nil, fmt.Errorf("%q is no range of numbers", numbers)
+		}
+		if len(names)+int(to-from+1)*len(suffixes) > maxHosts { //nolint:gosec // less than maxHosts
+			return nil, fmt.Errorf("%q stands for more than %d hosts", entry, maxHosts)
+		}
+		if len(prefix)+max(len(first), len(last))+longest(suffixes) > maxName {
+			return nil, fmt.Errorf("%q stands for names of more than %d bytes", entry, maxName)
 		}
 		for n := from; n <= to; n++ {
 			for _, s := range suffixes {
@@ -73,4 +87,12 @@ func expand(entry string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+func longest(names []string) int {
+	n := 0
+	for _, name := range names {
+		n = max(n, len(name))
+	}
+	return n
 }

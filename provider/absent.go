@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/translate"
@@ -11,6 +13,7 @@ import (
 // Events' reasons are virtual-kubelet's (OptionalSecretNotFound, …).
 func (r *Reconciler) tellAbsent(s *state, p *podState, values translate.Inputs) {
 	refs := translate.References(p.pod)
+	r.tellAbsentPullSecrets(s, p, values)
 	for _, ref := range refs.ConfigMaps {
 		if values.ConfigMaps[ref.Name] == nil {
 			r.tellAbsentObject(s, p, "ConfigMap", ref)
@@ -20,6 +23,22 @@ func (r *Reconciler) tellAbsent(s *state, p *podState, values translate.Inputs) 
 		if values.Secrets[ref.Name] == nil {
 			r.tellAbsentObject(s, p, "Secret", ref)
 		}
+	}
+}
+
+// tellAbsentPullSecrets tells, in kubelet's words, which of the Secrets for registries do
+// not exist.
+func (r *Reconciler) tellAbsentPullSecrets(s *state, p *podState, values translate.Inputs) {
+	var absent []string
+	for _, ref := range translate.PullSecrets(p.pod, s.hpc.forPod(p.wishes)) {
+		if values.Secrets[ref.Name] == nil {
+			absent = append(absent, ref.Name)
+		}
+	}
+	const reason = "FailedToRetrieveImagePullSecret"
+	if len(absent) > 0 && s.note.first(string(p.uid())+"/"+reason) {
+		r.event(p.pod, corev1.EventTypeWarning, reason,
+			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(absent, ", "))
 	}
 }
 

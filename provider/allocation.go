@@ -69,8 +69,8 @@ func (a *allocation) name() string { return a.gang.Allocation }
 func (a *allocation) live() bool { return a.ended == nil }
 
 // newAllocation makes the directory and gang.json of a gang's next allocation, which
-// may have whole nodes.
-func newAllocation(ctx context.Context, u *hpcUser, seal func(spool.Gang) string, names translate.Names, g translate.Gang, generation int, wholeNodes bool) (*allocation, error) {
+// may have whole nodes. scratch is the site's rule for scratch volumes.
+func newAllocation(ctx context.Context, u *hpcUser, seal func(spool.Gang) string, names translate.Names, g translate.Gang, generation int, wholeNodes bool, scratch string) (*allocation, error) {
 	sg := spool.Gang{
 		Version:    spool.Version,
 		Allocation: translate.AllocationName(names, g, generation, rand.Text()),
@@ -87,6 +87,7 @@ func newAllocation(ctx context.Context, u *hpcUser, seal func(spool.Gang) string
 		Groups:     len(g.TaskGroups()),
 		Refills:    g.Refills,
 		MovesPorts: g.Whole && !wholeNodes,
+		Scratch:    scratch,
 	}
 	components := g.Components()
 	for k, s := range g.Slots {
@@ -174,15 +175,16 @@ func notAfter(t, now time.Time) time.Time {
 func (a *allocation) loadSlots(ctx context.Context) error {
 	a.desired = make([]spool.Desired, len(a.gang.Slots))
 	paths, into := make([]string, len(a.desired)), make([]any, len(a.desired))
+	bindings := make([]spool.Binding, len(a.desired))
 	for k := range a.desired {
-		paths[k], into[k] = a.dir.Desired(k), &a.desired[k]
+		paths[k], into[k] = a.dir.Desired(k), &bindings[k]
 	}
 	if _, err := site.ReadAllJSON(ctx, a.site, paths, into); err != nil {
 		return err
 	}
 	for k := range a.desired {
+		a.desired[k] = bindings[k].Desired()
 		d := &a.desired[k]
-		d.Orders, d.Update = nil, nil
 		logs, err := a.site.List(ctx, filepath.Join(a.dir.Slot(k), "logs"))
 		if err != nil {
 			return fmt.Errorf("reading the logs of slot %d: %w", k, err)

@@ -219,7 +219,14 @@ func (r *Reconciler) pursue(ctx context.Context, j wlm.Job, why string) bool {
 
 // cancelLate cancels jobs whose allocation has ended for us: submissions that
 // were given up and came through after all, and jobs that were lost and found.
+//
+// A user's gateway may answer late or never. So it runs beside the listings, which are all
+// users', and once at a time.
 func (r *Reconciler) cancelLate(ctx context.Context) {
+	if !r.cancelling.TryLock() {
+		return
+	}
+	defer r.cancelling.Unlock()
 	active := r.jobs.active()
 	r.pursuit.keep(active)
 	for _, j := range active {

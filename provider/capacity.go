@@ -44,10 +44,17 @@ func Capacity(c Config, inv wlm.Inventory, ours usage) corev1.ResourceList {
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratchSpace, resource.BinarySI),
 	}
 	for name, n := range devices {
+		if kinds[name] == translate.EveryNode {
+			n = everyNode
+		}
 		list[name] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
 	return list
 }
+
+// everyNode is the capacity of what all HPC nodes have: pods may ask for some, and none is
+// ever short of it.
+const everyNode = 1_000_000
 
 func nodeResources(n wlm.Node) translate.Resources {
 	return translate.Resources{CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, GPUs: n.GPUs, Gres: n.Gres}

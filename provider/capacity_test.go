@@ -13,7 +13,7 @@ import (
 
 func busyFacts() NodeFacts {
 	f := nodeFacts()
-	f.Config.Resources = translate.DeviceResources{"amd.com/gpu": "gpu:mi300", "nvidia.com/gpu.shared": "shard"}
+	f.Config.Resources = translate.DeviceResources{"amd.com/gpu": "gpu:mi300", "nvidia.com/gpu.shared": "shard", "rdma/hca": translate.EveryNode}
 	f.Inventory.Partitions[1].Nodes = []wlm.Node{
 		{
 			Name: "g1", CPUs: 8, MemoryMiB: 1024, GPUs: 6, Gres: "gpu:h100:4,gpu:mi300:2,shard:32", Usable: true,
@@ -28,6 +28,7 @@ func TestCapacityCountsEveryKindOfDevice(t *testing.T) {
 	n := NodeObject(busyFacts(), nil)
 	assert.EqualValues(t, 6, quantity(n.Status.Capacity, "nvidia.com/gpu"), "of whatever type")
 	assert.EqualValues(t, 2, quantity(n.Status.Capacity, "amd.com/gpu"))
+	assert.Positive(t, quantity(n.Status.Capacity, "rdma/hca"), "the scheduler binds pods that ask for it")
 	assert.EqualValues(t, 320, quantity(n.Status.Allocatable, "nvidia.com/gpu.shared"))
 	assert.EqualValues(t, 8, quantity(n.Status.Capacity, corev1.ResourceCPU), "whoever uses them")
 }

@@ -105,6 +105,8 @@ type Config struct {
 	// Images tells what images mean on the HPC nodes, where none is pulled: the
 	// programs that stand in for their entrypoints.
 	Images translate.Images `json:"images,omitempty"`
+	// Containers is how images are run where they are more than that.
+	Containers ContainersConfig `json:"containers,omitzero"`
 	// HostPaths are the directories that hostPath volumes may be in.
 	HostPaths []string `json:"hostPaths,omitempty"`
 	// ReadOnlyHostPaths are such directories that pods may only read. Where one is in
@@ -112,6 +114,13 @@ type Config struct {
 	ReadOnlyHostPaths []string `json:"readOnlyHostPaths,omitempty"`
 	// Volumes is how pods' volumes come to the HPC side.
 	Volumes VolumesConfig `json:"volumes,omitempty"`
+	// Environment are variables for pods that do not set them. Of several entries for one
+	// variable the first counts whose partitions fit.
+	Environment translate.SiteVariables `json:"environment,omitempty"`
+	// Limits are the soft limits of pods' processes by their names in limits.conf(5):
+	// a number, a quantity of bytes, "unlimited", or "hard" for as much as the HPC node
+	// allows. What is not named is as the workload manager has it.
+	Limits translate.ProcessLimits `json:"limits,omitempty"`
 	// ClusterDomain is the cluster's DNS domain. Default cluster.local.
 	ClusterDomain string `json:"clusterDomain,omitempty"`
 	// APIServer is the host:port at which the HPC nodes reach the API server,
@@ -147,9 +156,9 @@ type Config struct {
 	Kubelet KubeletConfig `json:"kubelet"`
 	// MetricsAddress serves /metrics, /healthz and /readyz; empty for none.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
-	// PageAddress serves the first node's web page without asking who looks, as in
-	// "127.0.0.1:10280": a loopback IP only, so whoever has an account on this machine sees
-	// it. Empty for none: the page is at the node's own port in any case, behind its
+	// PageAddress serves the web pages of this process's nodes without asking who looks, as
+	// in "127.0.0.1:10280": a loopback IP only, so whoever has an account on this machine
+	// sees them. Empty for none: a node's page is at its own port in any case, behind its
 	// authentication.
 	PageAddress string `json:"pageAddress,omitempty"`
 }
@@ -279,6 +288,7 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.Architecture, runtime.GOARCH)
 	defaultTo(&c.Kubelet.Port, 10250)
 	c.LeaderElection.setDefaults()
+	c.Containers.setDefaults()
 	defaultTo(&c.ContainerLogMaxFiles, 5)
 	if c.ContainerLogMaxSize.IsZero() {
 		c.ContainerLogMaxSize = resource.MustParse("10Mi")
@@ -324,7 +334,7 @@ func (c *Config) validate() error {
 	for _, problem := range validation.IsValidLabelValue(c.Cluster) {
 		require(false, "cluster %q cannot be a label's value: %s", c.Cluster, problem)
 	}
-	for _, problem := range slices.Concat(c.Slurm.REST.problems(), c.fluxProblems(), c.nodeProblems(), c.nodesProblems(), c.wishProblems()) {
+	for _, problem := range slices.Concat(c.Slurm.REST.problems(), c.fluxProblems(), c.nodeProblems(), c.nodesProblems(), c.wishProblems(), c.Containers.problems()) {
 		require(false, "%s", problem)
 	}
 	for _, i := range c.Images {
@@ -339,6 +349,6 @@ func (c *Config) validate() error {
 	for _, p := range c.ReadOnlyHostPaths {
 		require(filepath.IsAbs(p), "readOnlyHostPaths must be absolute, not %q", p)
 	}
-	errs = append(errs, c.Volumes.validate(), c.Orphans.validate(), c.validatePage(), c.LeaderElection.validate(), c.validateAccess())
+	errs = append(errs, c.Volumes.validate(), c.Environment.Validate(), c.Limits.Validate(), c.Orphans.validate(), c.validatePage(), c.LeaderElection.validate(), c.validateAccess())
 	return errors.Join(errs...)
 }

@@ -56,7 +56,7 @@ func (c *Config) fluxProblems() []string {
 	if len(c.Slurm.AllowedFlags) > 0 {
 		add("slurm.allowedFlags are options of sbatch, which Flux does not have")
 	}
-	if len(c.Resources) > 0 {
+	if c.Resources.AskFor() {
 		add("resources: Flux knows no generic resources, and GPUs of no type: name its GPUs by gpuResource")
 	}
 	return problems

@@ -43,6 +43,15 @@ func (c *Config) nodeProblems() []string {
 	return problems
 }
 
+// Ports are the ports of the process's virtual nodes, the first one's first.
+func (c Config) Ports() []KubeletConfig {
+	var all []KubeletConfig
+	for _, n := range c.each() {
+		all = append(all, n.Kubelet)
+	}
+	return all
+}
+
 // wishProblems is what is wrong with what the site lets pods ask for.
 func (c *Config) wishProblems() []string {
 	problems := append(c.Resources.Problems(), translate.FlagProblems(c.Slurm.AllowedFlags)...)

@@ -67,7 +67,7 @@ func (c *scene) add(group string, index int) *podState {
 // allocated gives the gang a submitted allocation whose job the workload
 // manager lists as given.
 func (c *scene) allocated(phase wlm.Phase) *allocation {
-	a, err := newAllocation(c.t.Context(), testUser(c.t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, false)
+	a, err := newAllocation(c.t.Context(), testUser(c.t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, false, "")
 	require.NoError(c.t, err)
 	c.s.file = func(path string, v any) (bool, error) { return a.read(c.t.Context(), path, v) }
 	a.job = &spool.Job{ID: "7", Submitted: testNow.Add(-time.Minute)}

@@ -31,7 +31,7 @@ func (s *state) admit(site hpcView) {
 		}
 		if rejection == nil {
 			of := site.of(wishes.Partition)
-			of.Claims = p.claims
+			of.Claims, of.Runtime = p.claims, site.forPod(wishes).Runtime
 			rejection = translate.Admit(p.pod, of)
 		}
 		if rejection == nil {
@@ -50,7 +50,7 @@ func (s *state) admit(site hpcView) {
 func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
 	offer := site.offer()
 	if p.accepted() {
-		offer.Partitions, offer.GPUTypes = nil, nil // the workload manager's to judge, should they be gone
+		offer.Partitions, offer.GPUTypes, offer.Runtimes = nil, nil, nil // the workload manager's to judge, should they be gone
 	}
 	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, offer)
 	if rejection != nil {

@@ -2,8 +2,6 @@ package provider
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +16,7 @@ import (
 type hpcView struct {
 	site      translate.Site
 	inventory wlm.Inventory
+	summary   *summary       // of the inventory; nil where it is to be made when it is asked for
 	partition string         // the configured default, or the manager's
 	allowed   []string       // partitions that pods may name; empty for all
 	flags     []string       // options of the workload manager's that pods may set
@@ -34,6 +33,7 @@ func newHPCView(c Config, inv wlm.Inventory) hpcView {
 		site: translate.Site{
 			GPUResource: corev1.ResourceName(c.GPUResource), Devices: c.Resources, Images: c.Images, HostPaths: c.HostPaths,
 			ReadOnlyHostPaths: c.ReadOnlyHostPaths, ClaimRules: c.Volumes.Claims,
+			Environment: c.Environment, Limits: c.Limits, Runtimes: c.Containers.offered(),
 		},
 		inventory: inv, partition: c.Partition, allowed: c.Partitions,
 		flags: c.Slurm.AllowedFlags, niceness: c.PriorityClasses,
@@ -60,46 +60,67 @@ func (v hpcView) as(id identity.Identity) hpcView {
 // offer is what pods may wish for. What the inventory tells is nil while it is not
 // known.
 func (v hpcView) offer() translate.Offer {
-	o := translate.Offer{Partitions: v.allowed, Flags: v.flags}
-	types := map[string]bool{}
+	o := translate.Offer{Partitions: v.allowed, Flags: v.flags, Runtimes: v.site.Runtimes.Allowed}
 	for _, p := range v.inventory.Partitions {
 		if len(v.allowed) == 0 {
 			o.Partitions = append(o.Partitions, p.Name)
 		}
-		for gpuType := range gpuTypes(p.Nodes) {
-			types[gpuType] = true
-		}
 	}
 	if len(v.inventory.Partitions) > 0 {
-		o.GPUTypes = append([]string{}, slices.Sorted(maps.Keys(types))...)
+		o.GPUTypes = v.summed().gpuTypes
 	}
 	return o
+}
+
+func (v hpcView) summed() *summary {
+	if v.summary == nil {
+		return summarize(v.inventory)
+	}
+	return v.summary
+}
+
+// partitionFor is where the job of a gang is that wishes for a partition, or for none.
+func (v hpcView) partitionFor(wish string) string {
+	if name := cmp.Or(wish, v.partition); name != "" {
+		return name
+	}
+	for _, p := range v.inventory.Partitions {
+		if p.Default {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // of narrows the site to the nodes of a partition. A node that is down today
 // counts: it may be up when the job's turn comes.
 func (v hpcView) of(partition string) translate.Site {
 	site := v.site
-	site.Nodes = v.nodes(partition)
+	site.Nodes = v.summed().kinds[v.partitionFor(partition)]
+	return site
+}
+
+// forPod is the site as a pod with these wishes has it.
+func (v hpcView) forPod(w translate.Wishes) translate.Site {
+	site := v.site
+	site.Partition = v.partitionFor(w.Partition)
+	site.Runtime = cmp.Or(w.Runtime, site.Runtimes.Default)
 	return site
 }
 
 // node is what an HPC node has, as limits that a container does not set count;
 // nothing where the node is not known.
 func (v hpcView) node(name string) corev1.ResourceList {
-	for _, p := range v.inventory.Partitions {
-		for _, n := range p.Nodes {
-			if n.Name == name {
-				return corev1.ResourceList{
-					corev1.ResourceCPU:    *resource.NewQuantity(int64(n.CPUs), resource.DecimalSI),
-					corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
-
-					corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratchSpace, resource.BinarySI),
-				}
-			}
-		}
+	n, known := v.summed().nodes[name]
+	if !known {
+		return nil
 	}
-	return nil
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(n.CPUs), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
+
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratchSpace, resource.BinarySI),
+	}
 }
 
 // nodes is what each node of a partition has; "" is the default partition.

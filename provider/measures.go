@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/gangline/gangline/provider/observe/health"
 	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/observe/tracing"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -57,6 +59,37 @@ func sources(people func() *people, registry *registry, statuses *statusTable, n
 			}
 			return count
 		},
+		Programs: func() map[string]int {
+			count := map[string]int{}
+			for _, a := range registry.live() {
+				agentPrograms(statuses.of(a), count)
+			}
+			return count
+		},
+	}
+}
+
+// programVersion is what a version of gangline-agent looks like. Users can write what
+// agents report, and a label must not have values without end.
+var programVersion = regexp.MustCompile(`^(dev|v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[0-9A-Za-z.+-]{0,40})$`)
+
+// mostPrograms is how many versions are told apart, unknownProgram what the others are.
+const (
+	mostPrograms   = 10
+	unknownProgram = "unknown"
+)
+
+// agentPrograms counts the agents that have reported, by their program's version.
+func agentPrograms(reports []spool.Status, count map[string]int) {
+	for _, s := range reports {
+		if s.Agent.Instance == "" {
+			continue
+		}
+		version := s.Agent.Program
+		if _, known := count[version]; !programVersion.MatchString(version) || !known && len(count) >= mostPrograms {
+			version = unknownProgram
+		}
+		count[version]++
 	}
 }
 

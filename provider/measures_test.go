@@ -2,6 +2,7 @@ package provider
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -188,4 +189,19 @@ func TestEventsOfAnAllocation(t *testing.T) {
 			assert.Equal(t, tc.want, got)
 		})
 	}
+}
+
+func TestAgentsAreCountedByVersions(t *testing.T) {
+	report := func(version string) spool.Status {
+		return spool.Status{Agent: spool.Agent{Instance: "i", Program: version}}
+	}
+	count := map[string]int{}
+	agentPrograms([]spool.Status{
+		report("v1.2.3"), report("v1.2.3"), report("v1.2.4-3-gabcdef1"), report("dev"), report(""), report("<script>"), {},
+	}, count)
+	assert.Equal(t, map[string]int{"v1.2.3": 2, "v1.2.4-3-gabcdef1": 1, "dev": 1, "unknown": 2}, count)
+	for i := range 100 { // as somebody may write who wants to fill the memory of Prometheus
+		agentPrograms([]spool.Status{report(fmt.Sprintf("v0.0.%d", i))}, count)
+	}
+	assert.LessOrEqual(t, len(count), mostPrograms+1)
 }

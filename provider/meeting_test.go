@@ -55,7 +55,7 @@ func TestGangsThatMeetWhereItIsWritten(t *testing.T) {
 	c.s.gang.Whole = false
 	assert.Nil(t, meetingOf(meets(c).gang, c.s.reports, 0, &corev1.Pod{}), "others of the owner are elsewhere")
 	c.s.gang.Whole = true
-	a, err := newAllocation(t.Context(), testUser(t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, true)
+	a, err := newAllocation(t.Context(), testUser(t.TempDir()), keySource{}.seal, c.names(), c.s.gang, 1, true, "")
 	require.NoError(t, err)
 	assert.Nil(t, meetingOf(a.gang, c.s.reports, 0, &corev1.Pod{}), "it has whole nodes")
 	assert.NoError(t, a.keepMeeting(t.Context(), nil))

@@ -73,7 +73,10 @@ func (n *note) telling(uid types.UID) *telling {
 		if n.told == nil {
 			n.told = map[types.UID]*telling{}
 		}
-		n.told[uid] = &telling{limit: flowcontrol.NewTokenBucketPassiveRateLimiter(agentEventsRate, agentEventsBurst)}
+		n.told[uid] = &telling{
+			limit:  flowcontrol.NewTokenBucketPassiveRateLimiter(agentEventsRate, agentEventsBurst),
+			writes: flowcontrol.NewTokenBucketPassiveRateLimiter(statusRate, statusBurst),
+		}
 	}
 	return n.told[uid]
 }

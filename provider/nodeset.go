@@ -14,9 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -24,6 +26,7 @@ import (
 	"github.com/gangline/gangline/provider/observe/health"
 	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/observe/tracing"
+	"github.com/gangline/gangline/provider/page"
 	"github.com/gangline/gangline/provider/wlm"
 )
 
@@ -74,7 +77,7 @@ func (c Config) each() []Config {
 		}
 		n.NodeTaints = slices.Concat(first.NodeTaints, entry.NodeTaints)
 		n.MetricsAddress = "" // the first one serves those of all
-		n.PageAddress = ""
+		n.PageAddress = ""    // and its page is beside those of all
 		all = append(all, n)
 	}
 	return all
@@ -111,6 +114,7 @@ func (c *Config) nodesProblems() []string {
 type common struct {
 	rest      *rest.Config
 	clientset kubernetes.Interface
+	events    kubernetes.Interface // only tells Events
 	cluster   types.UID
 	version   string // the workload manager's
 	manager   wlm.Manager
@@ -141,6 +145,7 @@ func (f *family) submitted() []wlm.JobRef {
 // nodeRun is one virtual node that is ready to start.
 type nodeRun struct {
 	manager manager.Manager
+	page    page.Named
 	listed  func(changed []string, err error)
 	// lookAtAll has all gangs looked at; tell gives the node an Event.
 	lookAtAll func()
@@ -188,6 +193,13 @@ func Run(ctx context.Context, o Options) error {
 		}
 		runs = append(runs, reload.run)
 	}
+	if address := o.Config.PageAddress; address != "" {
+		var pages []page.Named
+		for _, n := range nodes {
+			pages = append(pages, n.page)
+		}
+		runs = append(runs, func(ctx context.Context) error { return page.ServeLoopback(ctx, address, pages) })
+	}
 	for _, run := range runs {
 		if err := nodes[0].manager.Add(manager.RunnableFunc(run)); err != nil {
 			return fmt.Errorf("preparing the virtual nodes: %w", err)
@@ -224,12 +236,12 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 		return common{}, err
 	}
 	rc := rest.CopyConfig(o.REST)
-	rc.QPS, rc.Burst = apiQPS, apiBurst
+	rc.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(apiQPS, apiBurst) // one for all clients
 	rc.Wrap(counted.API)
 	asked := counted.Manager(o.Manager)
-	clientset, err := kubernetes.NewForConfig(rc)
+	clientset, events, err := clientsets(rc)
 	if err != nil {
-		return common{}, fmt.Errorf("making the API server's client: %w", err)
+		return common{}, err
 	}
 	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -241,7 +253,7 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 	}
 	all := &family{}
 	return common{
-		rest: rc, clientset: clientset, cluster: system.UID, version: version,
+		rest: rc, clientset: clientset, events: events, cluster: system.UID, version: version,
 		jobs: &jobTable{
 			manager: asked, interval: o.Config.JobInterval.Duration, history: newHistory(asked, all.submitted),
 		},
@@ -249,6 +261,21 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 		manager: asked, metrics: counted, ready: &health.Readiness{}, tracer: tracer,
 		inventory: &sharedInventory{Manager: asked, fresh: o.Config.InventoryInterval.Duration / 2},
 	}, nil
+}
+
+// clientsets are those of the process: one for its work, and one for Events, which are
+// many when many pods start, and must not hold up what they tell of.
+func clientsets(rc *rest.Config) (work, events kubernetes.Interface, err error) {
+	own := rest.CopyConfig(rc)
+	own.ContentType = runtime.ContentTypeProtobuf
+	if work, err = kubernetes.NewForConfig(own); err == nil {
+		own.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst)
+		events, err = kubernetes.NewForConfig(own)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the API server's client: %w", err)
+	}
+	return work, events, nil
 }
 
 // metricsOf is where a node's own metrics go. Several nodes of one process are told apart

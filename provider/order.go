@@ -164,7 +164,9 @@ const missingAgain = 5 * time.Second
 
 func (r *Reconciler) orders(ctx context.Context, s *state, p *podState, in *inputs) (spool.PodOrders, error) {
 	a := s.alloc
-	values, err := in.of(ctx, p.pod, translate.References(p.pod))
+	refs := translate.References(p.pod)
+	refs.Secrets = append(refs.Secrets, translate.PullSecrets(p.pod, s.hpc.forPod(p.wishes))...)
+	values, err := in.of(ctx, p.pod, refs)
 	if err != nil {
 		return spool.PodOrders{}, err
 	}
@@ -191,6 +193,8 @@ func (r *Reconciler) complete(s *state, p *podState, values *translate.Inputs) (
 	r.locate(s, p, values)
 	values.ClusterDomain = r.config.ClusterDomain
 	values.APIServer = r.config.APIServer
+	values.Site.Partition = s.hpc.partitionFor(s.wishes.Partition)
+	values.Site.Runtime = s.hpc.forPod(p.wishes).Runtime
 	values.Rank, values.Size = p.slot, len(a.gang.Slots)
 	values.MPI = spool.MPI{Launch: p.wishes.MPILaunch, PMI: p.wishes.MPIPMI}
 	values.Hosts = hostfile(a.gang)

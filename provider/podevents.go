@@ -29,6 +29,8 @@ const (
 type telling struct {
 	upTo  time.Time
 	limit flowcontrol.PassiveRateLimiter
+	// writes paces the writes of the pod's status.
+	writes flowcontrol.PassiveRateLimiter
 }
 
 // tellAgent turns what a pod's agent has reported into Events. The Event's name is

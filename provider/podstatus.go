@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -46,7 +47,8 @@ func (r *Reconciler) refuse(ctx context.Context, s *state) error {
 // accept takes on new pods: from here on each has a finalizer, and so stays in
 // the API server until nothing of it can run any more.
 func (r *Reconciler) accept(ctx context.Context, s *state) error {
-	var errs []error
+	var accepted []*podState
+	var changes []podChange
 	for _, p := range s.pods {
 		if !p.live() || p.deleting() || p.accepted() {
 			continue
@@ -55,21 +57,24 @@ func (r *Reconciler) accept(ctx context.Context, s *state) error {
 		controllerutil.AddFinalizer(after, wellknown.Finalizer)
 		annotate(after, r.identityNotes(s))
 		after.Status = r.statusOf(s, p)
-		pod, err := r.writes.patch(ctx, p.pod, after)
-		if err := ignoreGone(err); err != nil {
+		accepted, changes = append(accepted, p), append(changes, podChange{p.pod, after})
+	}
+	var errs []error
+	for i, w := range r.writes.patchAll(ctx, changes) {
+		if err := ignoreGone(w.err); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		faults.At(faults.Accepted)
-		p.pod = pod
-		r.announce(s, p)
+		accepted[i].pod = w.pod
+		r.announce(s, accepted[i])
 	}
 	return errors.Join(errs...)
 }
 
 // announce tells in Events what a newly accepted pod should know.
 func (r *Reconciler) announce(s *state, p *podState) {
-	for _, warning := range translate.Warnings(p.pod) {
+	for _, warning := range translate.Warnings(p.pod, s.hpc.forPod(p.wishes)) {
 		r.event(p.pod, corev1.EventTypeWarning, "Ignored", "%s", warning)
 	}
 	if s.owner.absent != "" {
@@ -84,16 +89,22 @@ func (r *Reconciler) announce(s *state, p *podState) {
 // its last status and loses its finalizer in the same write; one that is being
 // deleted is then removed, as kubelet does.
 func (r *Reconciler) report(ctx context.Context, s *state) error {
-	var errs []error
+	var told []*podState
+	var changes []podChange
 	for _, p := range s.pods {
-		if err := r.reportPod(ctx, s, p); err != nil {
-			errs = append(errs, err)
+		if after := r.reportable(s, p); after != nil {
+			told, changes = append(told, p), append(changes, podChange{p.pod, after})
 		}
+	}
+	var errs []error
+	for i, w := range r.writes.patchAll(ctx, changes) {
+		errs = append(errs, r.reported(ctx, s, told[i], w))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error {
+// reportable is a pod as it is to be shown; nil while a change has to wait.
+func (r *Reconciler) reportable(s *state, p *podState) *corev1.Pod {
 	after := p.pod.DeepCopy()
 	switch {
 	case p.rejection != nil || terminal(p.pod):
@@ -111,10 +122,18 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 			controllerutil.RemoveFinalizer(after, wellknown.Finalizer)
 		}
 	}
-	pod, err := r.writes.patch(ctx, p.pod, after)
-	if err := ignoreGone(err); err != nil {
+	if s.mayWait(p, after) || !s.mayWrite(p, after) {
+		return nil
+	}
+	return after
+}
+
+// reported does what follows a write.
+func (r *Reconciler) reported(ctx context.Context, s *state, p *podState, w written) error {
+	if err := ignoreGone(w.err); err != nil {
 		return err
 	}
+	pod := w.pod
 	if pod != p.pod {
 		faults.At(faults.Reported)
 		r.wrote(s, p, p.pod, pod)
@@ -131,6 +150,52 @@ func (r *Reconciler) reportPod(ctx context.Context, s *state, p *podState) error
 		return r.writes.remove(ctx, pod)
 	}
 	return nil
+}
+
+// How often a pod's status is written because its agent reports something new: so many
+// times at once, which is more than the start of a pod with many containers takes, and then
+// as often as kubelet looks at a pod that nothing is known to have happened to
+// (syncFrequency is 1 min; a pod's worker comes back after 10 s). Who can write the spool
+// must not be able to keep the API server busy.
+const (
+	statusBurst = 100
+	statusRate  = 1.0 / 10 // a second
+)
+
+// mayWrite tells whether a pod's new status may be written now; otherwise the gang is
+// looked at again soon. A pod's last status waits for nothing.
+func (s *state) mayWrite(p *podState, after *corev1.Pod) bool {
+	if p.observed == nil || p.over || equality.Semantic.DeepEqual(p.pod.Status, after.Status) {
+		return true
+	}
+	if s.note.telling(p.uid()).writes.TryAccept() {
+		return true
+	}
+	s.within(time.Second)
+	return false
+}
+
+// passing is how long a state on the way to a pod's start has to last to be shown.
+const passing = time.Second
+
+// mayWait tells whether a change need not be written now: the pod waits before it and
+// after it, and will mostly run a moment later, which is written at once with all of it.
+// What tells where the pod has its place is there already, in case of a crash.
+func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
+	if p.agent == nil || p.waiting.Reason != "" || !pending(p.pod) || !pending(after) || p.over || p.deleting() ||
+		p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
+		return false
+	}
+	since, known := s.note.start.passing[p.uid()]
+	if !known {
+		since = s.now
+		setTime(&s.note.start.passing, p.uid(), since)
+	}
+	left := passing - s.now.Sub(since)
+	if left > 0 {
+		s.within(left)
+	}
+	return left > 0
 }
 
 func (r *Reconciler) statusOf(s *state, p *podState) corev1.PodStatus {
@@ -185,6 +250,9 @@ func ownerNote(owner string) string {
 	return kind + "/" + name
 }
 
+// maxNodeName is the longest name that DNS allows, in bytes.
+const maxNodeName = 253
+
 func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 	notes := r.identityNotes(s)
 	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
@@ -198,7 +266,7 @@ func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 		notes[wellknown.AnnotationExpectedStart] = s.note.expected
 	}
 	if p.agent != nil {
-		notes[wellknown.AnnotationHPCNode] = p.agent.Node
+		notes[wellknown.AnnotationHPCNode] = bounded(p.agent.Node, maxNodeName)
 	}
 	return notes
 }

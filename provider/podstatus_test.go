@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,4 +39,33 @@ func TestAPodSaysItsPlaceOnceThereIsAJob(t *testing.T) {
 	} {
 		assert.Equal(t, want, notes[name], name)
 	}
+}
+
+// An agent that reports something new a thousand times a second is not followed for ever;
+// the pod's last status is written all the same.
+func TestAnAgentCannotHaveAPodWrittenAgainAndAgain(t *testing.T) {
+	pod := translatetest.MakePod("p").Obj()
+	p := &podState{pod: pod, observed: &spool.PodStatus{}}
+	s := &state{note: &note{}}
+	written := 0
+	for n := range 1000 {
+		after := pod.DeepCopy()
+		after.Status.Message = fmt.Sprint(n)
+		if s.mayWrite(p, after) {
+			written++
+		}
+	}
+	assert.GreaterOrEqual(t, written, statusBurst)
+	assert.Less(t, written, 2*statusBurst)
+	assert.Positive(t, s.recheck, "what is left is written later")
+	assert.True(t, s.mayWrite(p, pod), "no change is no write")
+	p.over = true
+	after := pod.DeepCopy()
+	after.Status.Message = "over"
+	assert.True(t, s.mayWrite(p, after))
+	other := translatetest.MakePod("other").Obj()
+	other.UID = "another"
+	after = other.DeepCopy()
+	after.Status.Message = "new"
+	assert.True(t, s.mayWrite(&podState{pod: other, observed: &spool.PodStatus{}}, after), "each pod by itself")
 }

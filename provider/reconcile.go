@@ -64,7 +64,10 @@ type Reconciler struct {
 
 	wake    wakeups
 	notes   notes
+	turns   turns
 	pursuit pursuit
+	// cancelling is held by the one who cancels late jobs.
+	cancelling sync.Mutex
 
 	recovering sync.Mutex
 	recovered  bool
@@ -90,6 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	log := logr.FromContextOrDiscard(ctx).WithValues("gang", req.Gang)
 	ctx = logr.NewContext(ctx, log)
 	s, err := r.gather(ctx, req.Gang)
+	if s != nil && s.turn != "" {
+		defer r.endTurn(s.turn)
+	}
+	if errors.Is(err, errNotItsTurn) {
+		return reconcile.Result{}, nil // another one's end has it looked at
+	}
 	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
 		r.waitForSite(s, unmet)
 		return reconcile.Result{RequeueAfter: readAgainLongest}, nil // it is looked at as soon as there is news

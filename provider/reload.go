@@ -101,7 +101,7 @@ func (r *reloader) look(ctx context.Context) {
 	}
 	r.ids.set(c.Identity)
 	log.Info("read the map of identities anew", "rules", len(c.Identity))
-	r.tell(corev1.EventTypeNormal, reasonReloaded, fmt.Sprintf("The map of identities was read anew: %d rules", len(c.Identity)))
+	r.tell(corev1.EventTypeNormal, reasonReloaded, "The map of identities was read anew: "+rulesOf(len(c.Identity)))
 	r.changed()
 }
 
@@ -140,4 +140,12 @@ func otherFields(a, b Config) []string {
 	}
 	slices.Sort(differ)
 	return differ
+}
+
+// rulesOf counts rules in words.
+func rulesOf(n int) string {
+	if n == 1 {
+		return "1 rule"
+	}
+	return fmt.Sprintf("%d rules", n)
 }

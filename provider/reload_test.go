@@ -23,7 +23,7 @@ func TestReload(t *testing.T) {
 		"nothing new": {read: Config{Identity: rule("ann")}, want: rule("ann")},
 		"a new map": {
 			read: Config{Identity: rule("bob")}, want: rule("bob"), looked: true,
-			events: []string{"Normal ConfigReloaded The map of identities was read anew: 1 rules"},
+			events: []string{"Normal ConfigReloaded The map of identities was read anew: 1 rule"},
 		},
 		"a file that cannot be used changes nothing": {
 			err: errors.New("line 3: no"), want: rule("ann"),
@@ -33,7 +33,7 @@ func TestReload(t *testing.T) {
 			read: Config{Identity: rule("bob"), QueueFactor: 3, Agent: "/opt/a"}, want: rule("bob"), looked: true,
 			events: []string{
 				"Warning RestartNeeded Restart gangline-node for what has changed of agent, queueFactor",
-				"Normal ConfigReloaded The map of identities was read anew: 1 rules",
+				"Normal ConfigReloaded The map of identities was read anew: 1 rule",
 			},
 		},
 		"the one who asks cannot change": {

@@ -21,6 +21,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -46,11 +47,25 @@ import (
 // spent waiting for the API server or the workload manager.
 const workers = 16
 
-// The rate of calls to the API server, per second: kubelet's own defaults
-// (kubeAPIQPS, kubeAPIBurst).
+// The rate of calls to the API server, per second, of all virtual nodes of the process. A
+// kubelet's is 50 (kubeAPIQPS) for the pods of one machine; a virtual node stands for
+// hundreds of them. The API server guards itself by priority and fairness.
 const (
-	apiQPS   = 50
-	apiBurst = 100
+	apiQPS   = 1000
+	apiBurst = 2000
+)
+
+// The rate of Events, per second, beside that (a kubelet's is 50, eventRecordQPS). A
+// thousand more wait for their turn, and what goes beyond is not told, as with kubelet.
+const (
+	eventQPS   = 200
+	eventBurst = 1000
+)
+
+// The rate of questions after the rights of who calls the node's port, per second.
+const (
+	reviewQPS   = 50
+	reviewBurst = 100
 )
 
 // Options are what Run needs beside the configuration.
@@ -66,6 +81,9 @@ type Options struct {
 	Sites    Sites
 	OnlyUser string
 	UIDs     *UIDs
+	// Certificates are those that were asked for while this process stood by; nil if it
+	// did not.
+	Certificates Certificates
 	// metrics count what all nodes share; Run makes them.
 	metrics *metrics.Process
 	// Reload reads the configuration again: the map of identities may change while the
@@ -87,15 +105,16 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err != nil {
 		return nodeRun{}, err
 	}
-	mgr, err := newManager(shared.rest, c, shared.ready)
+	mgr, err := newManager(ctx, shared.rest, c, shared.ready)
 	if err != nil {
 		return nodeRun{}, err
 	}
+	sums := &summaries{}
 	watches := newOwnerWatches(mgr.GetCache(), mgr.GetRESTMapper())
 	statuses := newStatusTable(registry, c.SpoolInterval.Duration)
 	r := &Reconciler{
 		config: c, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: shared.clientset,
-		manager: shared.manager, kind: o.Kind, recorder: newRecorder(ctx, shared.clientset, c.NodeName),
+		manager: shared.manager, kind: o.Kind, recorder: newRecorder(ctx, shared.events, c.NodeName),
 		registry: registry, family: shared.family,
 		owners:     newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
 		identities: shared.identities,
@@ -107,7 +126,9 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		updates:    newUpdates(),
 		keys:       keys, node: node.scheduled,
 		hpc: func() hpcView {
-			view := newHPCView(c, node.stock())
+			inventory := node.stock()
+			view := newHPCView(c, inventory)
+			view.summary = sums.get(inventory)
 			if checker, ok := o.Manager.(wlm.Checker); ok {
 				view.check = checker.Check
 			}
@@ -127,12 +148,18 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err := r.setup(mgr, watches); err != nil {
 		return nodeRun{}, err
 	}
+	if c.Volumes.Provision && c.NodeName == o.Config.NodeName { // one for all nodes of the process
+		p := &provisioner{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: r.recorder, cluster: c.Cluster}
+		if err := p.setup(mgr); err != nil {
+			return nodeRun{}, err
+		}
+	}
 	orphans := newOrphanTable(c, r.recorder, r.metrics)
 	pages, err := page.NewHandler(&pageSource{r: r, node: node, manager: shared.version})
 	if err != nil {
 		return nodeRun{}, err
 	}
-	server, err := newServer(ctx, c, shared, r.recorder, pages, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
+	server, err := newServer(ctx, c, shared, o.Certificates[c.NodeName], r.recorder, pages, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
 	if err != nil {
 		return nodeRun{}, err
 	}
@@ -143,9 +170,6 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		func(ctx context.Context) error { return r.lookForOrphans(ctx, orphans) },
 		addReadiness(shared.ready, c.NodeName, mgr.GetCache(), node, r.people),
 	}
-	if c.PageAddress != "" {
-		runnables = append(runnables, func(ctx context.Context) error { return page.ServeLoopback(ctx, c.PageAddress, pages) })
-	}
 	for _, run := range runnables {
 		if err := mgr.Add(run); err != nil {
 			return nodeRun{}, fmt.Errorf("preparing the virtual node: %w", err)
@@ -153,7 +177,7 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	}
 	logr.FromContextOrDiscard(ctx).Info("the virtual node starts", "node", c.NodeName, "workloadManager", shared.version, "spool", c.Spool, "allocations", len(registry.live()))
 	return nodeRun{
-		manager: mgr, listed: r.listed(ctx, node), lookAtAll: r.lookAtAll,
+		page: page.Named{Node: c.NodeName, Page: pages}, manager: mgr, listed: r.listed(ctx, node), lookAtAll: r.lookAtAll,
 		tell: func(eventType, reason, message string) {
 			r.recorder.Event(nodeReference(c.NodeName), eventType, reason, message)
 		},
@@ -162,14 +186,16 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 
 // newServer makes the node's port. It asks about its callers with a client of
 // its own: strangers must not use up the node's calls.
-func newServer(ctx context.Context, c Config, shared common, recorder record.EventRecorder, pages http.Handler, pods *kubeletPods) (*kubelet.Server, error) {
-	reviews, err := kubernetes.NewForConfig(rest.CopyConfig(shared.rest))
+func newServer(ctx context.Context, c Config, shared common, requested *kubelet.RequestedCertificate, recorder record.EventRecorder, pages http.Handler, pods *kubeletPods) (*kubelet.Server, error) {
+	own := rest.CopyConfig(shared.rest)
+	own.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)
+	reviews, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("making the API server's client: %w", err)
 	}
 	return kubelet.New(ctx, kubelet.Config{
 		Address: c.Kubelet.Address, Port: c.Kubelet.Port, NodeName: c.NodeName,
-		CertFile: c.Kubelet.CertFile, KeyFile: c.Kubelet.KeyFile, CertDir: c.Kubelet.CertDir,
+		CertFile: c.Kubelet.CertFile, KeyFile: c.Kubelet.KeyFile, CertDir: c.Kubelet.CertDir, Requested: requested,
 		ClientCAFile: c.Kubelet.ClientCAFile, Reviews: reviews, Recorder: recorder,
 		Usages: newUsageReader(pods, c.GPUResource), Ready: shared.ready, Metrics: ctrlmetrics.Registry, Page: pages,
 	}, shared.clientset, pods)
@@ -199,7 +225,7 @@ func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed
 		for _, name := range changed {
 			names[name] = true
 		}
-		r.cancelLate(ctx)
+		go r.cancelLate(ctx)
 		for _, a := range r.registry.live() {
 			jobs, _ := r.jobs.named(a.name())
 			jobs = r.people.ofUser(jobs, a.gang.User)
@@ -210,20 +236,26 @@ func (r *Reconciler) listed(ctx context.Context, node *virtualNode) func(changed
 	}
 }
 
-func newManager(rc *rest.Config, c Config, ready http.Handler) (manager.Manager, error) {
+func newManager(ctx context.Context, rc *rest.Config, c Config, ready http.Handler) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientscheme.AddToScheme(scheme), jobset.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("registering the API types: %w", err)
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: scheme,
+		// What runs in it logs by its context, and would have none without this.
+		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
 		Metrics: metricsserver.Options{
 			BindAddress:   cmp.Or(c.MetricsAddress, "0"), // none
 			ExtraHandlers: map[string]http.Handler{"/healthz": health.Live(), "/readyz": ready},
 		},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", c.NodeName)},
-		}},
+		Cache: cache.Options{
+			// Who has set which field is nothing to the node, and a third of a pod.
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", c.NodeName)},
+			},
+		},
 		// What pods refer to is asked for by name: no watch, no list. Owners whose
 		// types are not known here are watched all the same.
 		Client: client.Options{Cache: &client.CacheOptions{

@@ -25,10 +25,11 @@ type statusTable struct {
 	mu    sync.Mutex
 	slots map[string][]slotReport // by allocation
 	busy  map[string]bool         // users whose site has not answered yet
+	rest  map[string]time.Time    // until when a user's reports are not looked at
 }
 
 func newStatusTable(registry *registry, interval time.Duration) *statusTable {
-	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}}
+	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}, rest: map[string]time.Time{}}
 }
 
 type slotReport struct {
@@ -58,7 +59,7 @@ func (t *statusTable) run(ctx context.Context, changed func(key string)) error {
 				continue
 			}
 			looks.Go(func() {
-				defer t.done(user)
+				defer t.done(user, countSlots(theirs), time.Now())
 				news, err := t.scan(ctx, theirs)
 				t.tell(ctx, err)
 				for _, a := range news {
@@ -86,17 +87,37 @@ func byUser(all []*allocation) map[string][]*allocation {
 func (t *statusTable) begin(user string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.busy[user] {
+	if t.busy[user] || time.Now().Before(t.rest[user]) {
 		return false
 	}
 	t.busy[user] = true
 	return true
 }
 
-func (t *statusTable) done(user string) {
+// Where a user has more than many reports, nobody looks for restful times as long as a
+// look has taken: ten thousands would keep a processor busy otherwise, and a file server.
+const (
+	many    = 1000
+	restful = 4
+)
+
+// done says that a look at so many reports, which began then, is over.
+func (t *statusTable) done(user string, reports int, began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.busy, user)
+	delete(t.rest, user)
+	if now := time.Now(); reports > many {
+		t.rest[user] = now.Add(restful * now.Sub(began))
+	}
+}
+
+func countSlots(all []*allocation) int {
+	n := 0
+	for _, a := range all {
+		n += len(a.gang.Slots)
+	}
+	return n
 }
 
 // scan looks at allocations of one user, and returns those with something new. Until a
@@ -143,22 +164,22 @@ func (t *statusTable) scanAll(ctx context.Context, all []*allocation) error {
 
 // readReports reads the reports of claimed allocations of one user.
 func (t *statusTable) readReports(ctx context.Context, all []*allocation) (changed []*allocation, err error) {
-	log := logr.FromContextOrDiscard(ctx)
 	type place struct{ allocation, slot int }
 	var files []site.Watched
 	var places []place
-	fresh := make([][]slotReport, len(all))
+	now := time.Now()
+	t.mu.Lock()
 	for i, a := range all {
-		fresh[i] = t.reports(a)
-		for k, r := range fresh[i] {
-			stamp := r.stamp
-			if time.Now().Before(r.again) {
-				stamp = r.unread
+		known := t.slots[a.name()]
+		for k := range a.gang.Slots {
+			w := site.Watched{Path: a.dir.Status(k)}
+			if known != nil {
+				w.Stamp = known[k].known(now)
 			}
-			files = append(files, site.Watched{Path: a.dir.Status(k), Stamp: stamp})
-			places = append(places, place{i, k})
+			files, places = append(files, w), append(places, place{i, k})
 		}
 	}
+	t.mu.Unlock()
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -172,32 +193,50 @@ func (t *statusTable) readReports(ctx context.Context, all []*allocation) (chang
 			continue // it has gone: what it said stays
 		}
 		at := places[c.Index]
-		r := &fresh[at.allocation][at.slot]
-		var s spool.Status
-		err := c.Err
-		if err == nil {
-			err = spool.Decode(files[c.Index].Path, c.Data, &s)
-		}
-		if err != nil {
-			log.Error(err, "could not read an agent's status; trying again", "gang", all[at.allocation].gang.Key, "slot", at.slot)
-			r.unread, r.again = c.Stamp, time.Now().Add(unreadAgain)
-			continue
-		}
-		if was := r.status.Agent.Instance; was != "" && was != s.Agent.Instance {
-			t.metrics.AgentRestarted()
-		}
-		*r = slotReport{stamp: c.Stamp, status: s}
-		heard[at.allocation] = true
+		heard[at.allocation] = t.hear(ctx, all[at.allocation], at.slot, files[c.Index].Path, c) || heard[at.allocation]
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, a := range all {
-		t.slots[a.name()] = fresh[i]
+		t.entry(a)
 		if heard[i] {
 			changed = append(changed, a)
 		}
 	}
 	return changed, nil
+}
+
+// known is the version that is not to be read again.
+func (r *slotReport) known(now time.Time) site.Stamp {
+	if now.Before(r.again) {
+		return r.unread
+	}
+	return r.stamp
+}
+
+// hear takes in one report, and tells whether it says anything.
+func (t *statusTable) hear(ctx context.Context, a *allocation, slot int, path string, c site.Change) bool {
+	var s spool.Status
+	err := c.Err
+	if err == nil {
+		err = spool.Decode(path, c.Data, &s)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &t.entry(a)[slot]
+	if err != nil && c.Stamp == r.unread && time.Now().Before(r.again) {
+		return false // a link or the like, which has no version: it is told of every few seconds
+	}
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", slot)
+		r.unread, r.again = c.Stamp, time.Now().Add(unreadAgain)
+		return false
+	}
+	if was := r.status.Agent.Instance; was != "" && was != s.Agent.Instance {
+		t.metrics.AgentRestarted()
+	}
+	*r = slotReport{stamp: c.Stamp, status: s}
+	return true
 }
 
 // tell logs what went wrong, but for a cut way to the site: who keeps that tells of it.
@@ -208,13 +247,13 @@ func (t *statusTable) tell(ctx context.Context, err error) {
 	}
 }
 
-// reports are a copy of an allocation's.
-func (t *statusTable) reports(a *allocation) []slotReport {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fresh := make([]slotReport, len(a.gang.Slots))
-	copy(fresh, t.slots[a.name()])
-	return fresh
+// entry are an allocation's reports, which is known as claimed from then on. The caller
+// holds the lock.
+func (t *statusTable) entry(a *allocation) []slotReport {
+	if t.slots[a.name()] == nil {
+		t.slots[a.name()] = make([]slotReport, len(a.gang.Slots))
+	}
+	return t.slots[a.name()]
 }
 
 // forget drops the reports of allocations that have ended.

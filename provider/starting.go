@@ -25,6 +25,8 @@ type starting struct {
 	queued bool
 	// ended tells that the trace of the allocation's end was sent.
 	ended bool
+	// passing is since when pods that have an agent wait for their start.
+	passing map[types.UID]time.Time
 	// told is the newest report of each slot that the pods' statuses were made of.
 	told map[int]time.Time
 }
@@ -50,7 +52,7 @@ func (t *starting) look(s *state) {
 		}
 		setTime(&t.seen, p.uid(), at)
 	}
-	for _, times := range []map[types.UID]time.Time{t.seen, t.ordered, t.running} {
+	for _, times := range []map[types.UID]time.Time{t.seen, t.ordered, t.running, t.passing} {
 		for uid := range times {
 			if !there[uid] {
 				delete(times, uid)

@@ -74,6 +74,8 @@ type state struct {
 	// dependency is what the submission says of the gangs that come first, and awaits
 	// what has to be waited for before it can be made.
 	dependency, awaits string
+	// turn is the user one of whose turns the gang holds; empty where nobody has turns.
+	turn string
 	// manager is the workload manager for people: "Slurm".
 	manager string
 	// trouble is why the allocation could not be prepared; empty if it could.
@@ -203,15 +205,18 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	}
 	s.alloc = r.registry.latest(key)
 	r.settle(s)
+	if err := r.takeTurn(s); err != nil {
+		return s, err
+	}
 	if owner.Name == "" && s.alloc != nil {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
 	}
 	err := r.owners.declare(ctx, s, owner, r.options())
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	if err := r.reassign(ctx, s); err != nil {
-		return nil, err
+		return s, err
 	}
 	s.slots = s.gang.Slots
 	if s.alloc == nil || !s.alloc.live() {
@@ -224,7 +229,7 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	s.jobs, s.listed = r.jobs.named(s.alloc.name())
 	s.jobs = r.people.ofUser(s.jobs, s.alloc.gang.User)
 	if s.job, err = chooseJob(ctx, s.jobs, s.alloc); err != nil {
-		return nil, err
+		return s, err
 	}
 	s.reports, s.toldAt = r.statuses.of(s.alloc), r.statuses.writtenAt(s.alloc)
 	return s, nil

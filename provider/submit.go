@@ -65,7 +65,7 @@ func (r *Reconciler) allocate(ctx context.Context, s *state) error {
 	if s.alloc != nil {
 		generation = s.alloc.gang.Generation + 1
 	}
-	a, err := newAllocation(ctx, s.user, r.keys.seal, r.registry.names, s.gang, generation, s.wishes.Exclusive)
+	a, err := newAllocation(ctx, s.user, r.keys.seal, r.registry.names, s.gang, generation, s.wishes.Exclusive, r.config.Volumes.Scratch)
 	if err != nil {
 		return err
 	}

@@ -292,16 +292,25 @@ func TestConfigOfVolumesIsChecked(t *testing.T) {
 	assert.ErrorContains(t, err, "one of storageClass, csiDriver, nfs and hostPath")
 }
 
-func TestTheRulesInTheDocumentAreValid(t *testing.T) {
+func TestTheSettingsInTheDocumentAreValid(t *testing.T) {
 	text, err := os.ReadFile("../docs/storage.md")
 	require.NoError(t, err)
-	_, block, found := strings.Cut(string(text), "```yaml\nvolumes:\n")
-	require.True(t, found)
-	block, _, _ = strings.Cut(block, "```")
-	var c Config
-	require.NoError(t, yaml.UnmarshalStrict([]byte("volumes:\n"+block), &c))
-	c.setDefaults()
-	require.NoError(t, c.Volumes.validate())
-	assert.Len(t, c.Volumes.Claims, 4)
-	assert.Equal(t, 30*time.Second, c.Volumes.turn())
+	rules, seen := 0, map[string]bool{}
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if strings.Contains(block, "kind: ") {
+			continue // an object of Kubernetes'
+		}
+		var c Config
+		require.NoError(t, yaml.UnmarshalStrict([]byte(block), &c), block)
+		c.setDefaults()
+		require.NoError(t, errors.Join(c.Volumes.validate(), c.Environment.Validate(), c.Limits.Validate()), block)
+		assert.Empty(t, c.Resources.Problems())
+		assert.Equal(t, 30*time.Second, c.Volumes.turn())
+		rules += len(c.Volumes.Claims)
+		first, _, _ := strings.Cut(block, ":")
+		seen[first] = true
+	}
+	assert.Equal(t, 6, rules)
+	assert.Equal(t, map[string]bool{"hostPaths": true, "volumes": true, "environment": true, "limits": true, "resources": true}, seen)
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,13 @@ type VolumesConfig struct {
 	// Claims map PersistentVolumeClaims to directories of the HPC nodes. The first
 	// rule that fits a claim's volume counts.
 	Claims []translate.ClaimRule `json:"claims,omitempty"`
+	// Scratch is a directory of the HPC nodes' own disks for emptyDir volumes, as in
+	// "/local/{job}": {job} is the workload manager's id of the job, {user} the HPC user.
+	// Default: the TMPDIR of the job's environment, or /tmp.
+	Scratch string `json:"scratch,omitempty"`
+	// Provision makes a PersistentVolume for each claim of a StorageClass whose provisioner
+	// is path.gangline.dev, and takes it away with the claim. It needs rights of its own.
+	Provision bool `json:"provision,omitempty"`
 }
 
 // turn is the time between two looks at a gang's volumes, and how old what is found
@@ -33,10 +41,14 @@ func (c VolumesConfig) validate() error {
 	if c.RefreshInterval.Duration < minRefreshInterval {
 		errs = append(errs, errors.New("volumes.refreshInterval must be "+minRefreshInterval.String()+" or more"))
 	}
-	for _, rule := range c.Claims {
-		errs = append(errs, rule.Validate())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, translate.ValidateClaimRules(c.Claims), translate.CheckScratch(c.Scratch))...)
+}
+
+// Directories are those of the HPC nodes that are named for volumes: each must be there.
+func (c Config) Directories() []string {
+	dirs := slices.Concat(c.HostPaths, c.ReadOnlyHostPaths, translate.ClaimDirectories(c.Volumes.Claims))
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // claimAge is how old what is known of a waiting pod's claims may be.

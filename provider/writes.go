@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -63,14 +65,52 @@ func (w *writes) patch(ctx context.Context, before, after *corev1.Pod) (*corev1.
 	if err != nil || data == nil {
 		return before, err
 	}
+	return w.send(ctx, before, data)
+}
+
+func (w *writes) send(ctx context.Context, before *corev1.Pod, data []byte) (*corev1.Pod, error) {
 	result := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name}}
 	if err := w.client.Status().Patch(ctx, result, client.RawPatch(types.StrategicMergePatchType, data)); err != nil {
 		return before, fmt.Errorf("writing the status of pod %s/%s: %w", before.Namespace, before.Name, err)
 	}
+	result.ManagedFields = nil // as in the cache
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recent[before.UID] = result.DeepCopy()
 	return result, nil
+}
+
+// podChange is a pod as it is and as it is to be; written is how it is after the write.
+type (
+	podChange struct{ before, after *corev1.Pod }
+	written   struct {
+		pod *corev1.Pod
+		err error
+	}
+)
+
+// writesAtOnce is how many pods of one gang are written side by side: one after the other
+// a gang of hundreds would start as long as it takes to write it.
+const writesAtOnce = 8
+
+// patchAll is patch for many pods.
+func (w *writes) patchAll(ctx context.Context, changes []podChange) []written {
+	results := make([]written, len(changes))
+	var group errgroup.Group
+	group.SetLimit(writesAtOnce)
+	for i, c := range changes {
+		data, err := podPatch(c.before, c.after)
+		if err != nil || data == nil {
+			results[i] = written{c.before, err}
+			continue
+		}
+		group.Go(func() error {
+			results[i].pod, results[i].err = w.send(ctx, c.before, data)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own error
+	return results
 }
 
 // older compares two resource versions. What is no number is never older: then
@@ -86,6 +126,10 @@ func older(a, b string) bool {
 func podPatch(before, after *corev1.Pod) ([]byte, error) {
 	sameLabels := maps.Equal(before.Labels, after.Labels)
 	sameFinalizers := slices.Equal(before.Finalizers, after.Finalizers)
+	if sameLabels && sameFinalizers && maps.Equal(before.Annotations, after.Annotations) &&
+		equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil, nil // as in nearly every look, without the cost of the text
+	}
 	pick := func(p *corev1.Pod) ([]byte, error) {
 		picked := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations}, Status: p.Status}
 		if !sameLabels {

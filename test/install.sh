@@ -13,6 +13,7 @@ packages=(
 [ "$purpose" != tests ] || packages+=(
   python3-torch python3-mpi4py python3-xgboost lammps
   slurmrestd slurm-wlm-jwt-plugin slurmdbd mariadb-server
+  squashfs-tools
 )
 [ "$purpose" != tests ] || packages+=(openssh-server sudo chromium lua5.3)
 [ "$purpose" != bench ] || packages+=(openssh-server)

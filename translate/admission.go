@@ -39,6 +39,15 @@ type Site struct {
 	Devices DeviceResources
 	// Images are those whose entrypoints the site has named.
 	Images Images
+	// Environment and Limits are what the site gives pods' processes; Partition is
+	// where the gang's job is.
+	Environment SiteVariables
+	Limits      ProcessLimits
+	Partition   string
+	// Runtimes are the site's container runtimes, and Runtime is the pod's: RuntimeHost, or
+	// empty, for one whose containers are programs of the HPC node.
+	Runtimes Runtimes
+	Runtime  string
 	// Nodes is what the HPC nodes have, one entry for each kind. While it is
 	// empty (not known yet), no pod is too large.
 	Nodes []Resources
@@ -75,14 +84,14 @@ func Admit(pod *corev1.Pod, site Site) *Rejection {
 
 // Warnings tells which fields the pod sets and nothing honours, a sentence for
 // each row of the table: the node tells them as Events.
-func Warnings(pod *corev1.Pod) []string {
+func Warnings(pod *corev1.Pod, site Site) []string {
 	var warnings []string
 	for _, r := range rules() {
 		if r.verdict != ignored {
 			continue
 		}
 		var paths []string
-		for _, u := range r.uses(r.field, pod, Site{}) {
+		for _, u := range r.uses(r.field, pod, site) {
 			paths = append(paths, u.path)
 		}
 		switch len(paths) {

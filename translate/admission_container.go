@@ -19,21 +19,22 @@ func containerRules() []rule {
 	return []rule{
 		{field: container("name"), verdict: supported},
 		{field: container("image"), when: "one whose entrypoint the site has named", verdict: supported, note: "the site's program stands in for its entrypoint, and so for its cmd"},
-		{field: container("image"), when: "any other", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled. A change while the pod runs has no effect, and its status keeps the image that it started with"},
+		{field: container("image"), when: "with a container runtime", verdict: supported, note: "pulled once for all HPC nodes; see [containers.md](containers.md)"},
+		{field: container("image"), when: "any other, without one", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled. A change while the pod runs has no effect, and its status keeps the image that it started with"},
 		{
-			field: container("command"), when: "missing", verdict: refused, reason: wellknown.ReasonNoCommand,
+			field: container("command"), when: "missing, without a container runtime", verdict: refused, reason: wellknown.ReasonNoCommand,
 			note: "the image is not pulled, and the site has not named its entrypoint; args that begin with sshd or a shell need none",
 			cure: "Set command to a program that the HPC nodes have, or ask the site to name the image's entrypoint",
 			uses: withoutCommand,
 		},
 		{field: container("command"), verdict: supported, note: "given to execve as it is; no shell is involved"},
 		{field: container("args"), verdict: supported},
-		{field: container("workingDir"), verdict: supported, note: "a directory of the HPC node or of a volume"},
+		{field: container("workingDir"), verdict: supported, note: "a directory of the HPC node or of a volume; with a container runtime, of the image, to whose own it may be relative"},
 		{
-			field: container("workingDir"), when: "not absolute", verdict: refused, reason: unsupported("WorkingDir"),
+			field: container("workingDir"), when: "not absolute, without a container runtime", verdict: refused, reason: unsupported("WorkingDir"),
 			note: "there is no image that it could be relative to",
 			cure: "Write an absolute path",
-			uses: onContainers(func(c corev1.Container) bool { return c.WorkingDir != "" && !path.IsAbs(c.WorkingDir) }),
+			uses: onHost(onContainers(func(c corev1.Container) bool { return c.WorkingDir != "" && !path.IsAbs(c.WorkingDir) })),
 		},
 		{field: container("restartPolicy"), verdict: supported, note: "it comes before the pod's; Always makes an init container a sidecar"},
 		{field: container("restartPolicyRules"), verdict: supported, note: "Restart and RestartAllContainers; before the latter begins anew, the back-off of the container that asked is waited for"},
@@ -45,7 +46,8 @@ func containerRules() []rule {
 		{field: container("lifecycle.stopSignal"), verdict: supported, note: "where the API server has the feature; otherwise it drops the field"},
 		{field: container("terminationMessagePath"), verdict: supported},
 		{field: container("terminationMessagePolicy"), verdict: supported},
-		{field: container("imagePullPolicy"), verdict: noEffect, note: "no image is pulled"},
+		{field: container("imagePullPolicy"), when: "with a container runtime", verdict: supported},
+		{field: container("imagePullPolicy"), when: "without one", verdict: noEffect, note: "no image is pulled"},
 		{field: container("stdin"), verdict: supported, note: "held open for kubectl attach"},
 		{field: container("stdinOnce"), verdict: supported, note: "without tty; a terminal stays for the next client, as with containerd"},
 		{field: container("tty"), verdict: supported, note: "what it shows goes to the log too"},
@@ -101,7 +103,7 @@ func containerDetailRules() []rule {
 		{
 			field: "spec.containers[*].resources.requests", when: "any other", verdict: refused, reason: unsupported("Resource"),
 			note: "nobody on the HPC side can give this resource",
-			cure: "Remove the request",
+			cure: "Remove the request, or ask the site to say under resources what it stands for",
 			uses: onResources(func(name corev1.ResourceName, site Site) bool {
 				switch name {
 				case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
@@ -223,10 +225,11 @@ func containerSecurityRules() []rule {
 		},
 		{field: at + "capabilities.drop", verdict: supported, note: "always so: processes have no capabilities"},
 		{
-			field: at + "readOnlyRootFilesystem", when: "true", verdict: ignored,
+			field: at + "readOnlyRootFilesystem", when: "true, without a container runtime", verdict: ignored,
 			note: "the process may write wherever the HPC user may",
-			uses: used(func(c *context) bool { return ptr.Deref(c.ReadOnlyRootFilesystem, false) }),
+			uses: onHost(used(func(c *context) bool { return ptr.Deref(c.ReadOnlyRootFilesystem, false) })),
 		},
+		{field: at + "readOnlyRootFilesystem", when: "true, with a container runtime", verdict: supported},
 		{field: at + "allowPrivilegeEscalation", when: "true", verdict: supported, note: "what the HPC node's programs allow its users"},
 		{
 			field: at + "allowPrivilegeEscalation", when: "false", verdict: ignored,

@@ -75,7 +75,8 @@ func podRules() []rule {
 		},
 		{field: "spec.hostIPC", verdict: supported, note: "always so: shared memory is the HPC node's"},
 		{field: "spec.shareProcessNamespace", verdict: supported, note: "always so"},
-		{field: "spec.imagePullSecrets", verdict: noEffect, note: "no image is pulled"},
+		{field: "spec.imagePullSecrets", when: "with a container runtime", verdict: supported, note: "encrypted on their way to the HPC node; one that is missing is told in an Event"},
+		{field: "spec.imagePullSecrets", when: "without one", verdict: noEffect, note: "no image is pulled"},
 		{field: "spec.hostname", verdict: supported},
 		{field: "spec.subdomain", verdict: supported, note: "all names of the gang's pods resolve on the HPC nodes, Service or not"},
 		{field: "spec.setHostnameAsFQDN", verdict: supported},
@@ -160,6 +161,9 @@ func podSecurityRules() []rule {
 	}...)
 }
 
+// asSeenInImage is what the user of a pod is whose image runs.
+const asSeenInImage = "how the image sees the HPC user; its files are that user's all the same"
+
 const siteIdentity = "the site maps the pod to an HPC user and its groups; a pod cannot choose them"
 
 // security is what the security contexts of pods and containers share.
@@ -176,18 +180,32 @@ type security struct {
 func identityRules(path string, used func(func(security) bool) finder) []rule {
 	return []rule{
 		{
-			field: path + "runAsUser", when: "0", verdict: refused, reason: unsupported("RunAsRoot"),
+			field: path + "runAsUser", when: "0, without a container runtime", verdict: refused, reason: unsupported("RunAsRoot"),
 			note: siteIdentity + ", and never root",
 			cure: "Remove it; the process runs as the HPC user",
-			uses: used(func(s security) bool { return s.user != nil && *s.user == 0 }),
+			uses: onHost(used(func(s security) bool { return s.user != nil && *s.user == 0 })),
 		},
 		{
-			field: path + "runAsUser", when: "any other", verdict: ignored, note: siteIdentity,
-			uses: used(func(s security) bool { return s.user != nil && *s.user != 0 }),
+			field: path + "runAsUser", when: "any other, without a container runtime", verdict: ignored, note: siteIdentity,
+			uses: onHost(used(func(s security) bool { return s.user != nil && *s.user != 0 })),
 		},
 		{
-			field: path + "runAsGroup", verdict: ignored, note: siteIdentity,
-			uses: used(func(s security) bool { return s.group != nil }),
+			field: path + "runAsGroup", when: "without a container runtime", verdict: ignored, note: siteIdentity,
+			uses: onHost(used(func(s security) bool { return s.group != nil })),
+		},
+		{field: path + "runAsUser", when: "0, with a container runtime", verdict: supported, note: asSeenInImage},
+		{field: path + "runAsUser", when: "any other, with bubblewrap or charliecloud", verdict: supported, note: asSeenInImage},
+		{
+			field: path + "runAsUser", when: "any other, with another container runtime", verdict: refused, reason: unsupported("RunAsUser"),
+			note: "in this runtime a process is root or the HPC user, whose files it uses",
+			cure: "Remove it, or ask for bubblewrap or charliecloud (gangline.dev/runtime), where it is how the image sees the HPC user",
+			uses: withRootOnly(used(func(s security) bool { return s.user != nil && *s.user != 0 })),
+		},
+		{field: path + "runAsGroup", when: "0, with a container runtime; any, with bubblewrap or charliecloud", verdict: supported, note: asSeenInImage},
+		{
+			field: path + "runAsGroup", when: "any other, with another container runtime", verdict: ignored,
+			note: "in this runtime a process has root's group or the HPC user's",
+			uses: withRootOnly(used(func(s security) bool { return s.group != nil && *s.group != 0 })),
 		},
 		{field: path + "runAsNonRoot", verdict: supported, note: "always so"},
 		{

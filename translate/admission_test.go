@@ -350,7 +350,7 @@ func TestAdmitAcceptsPodsOfEveryDay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Nil(t, Admit(pod, Site{HostPaths: []string{"/data"}, Nodes: []Resources{{CPUs: 8, MemoryMiB: 2048, GPUs: 1}}}))
-			assert.Empty(t, Warnings(pod))
+			assert.Empty(t, Warnings(pod, Site{}))
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestAdmitKeepsAPodThatIsBeingDebugged(t *testing.T) {
 	pod := spec(func(s *corev1.PodSpec) { s.EphemeralContainers = []corev1.EphemeralContainer{{}} })
 	assert.Nil(t, Admit(pod, Site{}))
-	assert.Empty(t, Warnings(pod))
+	assert.Empty(t, Warnings(pod, Site{}))
 }
 
 func TestWarningsAreOneForAllContainers(t *testing.T) {
@@ -29,7 +29,7 @@ func TestWarningsAreOneForAllContainers(t *testing.T) {
 	assert.Equal(t, []string{
 		"spec.initContainers[0]" + field + ", spec.containers[0]" + field + ", spec.containers[1]" + field +
 			" are ignored: the process may write wherever the HPC user may.",
-	}, Warnings(pod))
+	}, Warnings(pod, Site{}))
 }
 
 func TestWarningsNameWhatNothingHonours(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWarningsNameWhatNothingHonours(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Nil(t, Admit(tc.pod, Site{}))
-			warnings := Warnings(tc.pod)
+			warnings := Warnings(tc.pod, Site{})
 			require.Len(t, warnings, len(tc.fields), warnings)
 			for i, field := range tc.fields {
 				assert.Contains(t, warnings[i], field+" is ignored: ")

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +16,11 @@ import (
 )
 
 // ClaimRule maps PersistentVolumes to directories of the HPC side. A volume must be
-// as all of the rule's conditions say; at least one is set.
+// as all of the rule's conditions say; at least one is set, but in a default rule.
 type ClaimRule struct {
+	// Default makes it a rule for all volumes, without conditions. It is the last.
+	Default bool `json:"default,omitempty"`
+
 	// StorageClass is the class of the claim.
 	StorageClass string `json:"storageClass,omitempty"`
 	// CSIDriver is the driver of the volume.
@@ -46,6 +50,9 @@ type ClaimRule struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// Create makes the directory, as the HPC user, where it is missing.
 	Create bool `json:"create,omitempty"`
+	// Mode is that of all directories which are made, as chmod(1) has it in octal digits:
+	// "2770". Empty for 0755 without what the umask of the job takes.
+	Mode string `json:"mode,omitempty"`
 }
 
 // NFSExport is a directory that an NFS server exports.
@@ -86,8 +93,12 @@ func (r ClaimRule) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	require(r.StorageClass != "" || r.CSIDriver != "" || r.NFS != nil || r.HostPath != "",
-		"a rule for claims needs one of storageClass, csiDriver, nfs and hostPath")
+	conditions := r.StorageClass != "" || r.CSIDriver != "" || r.NFS != nil || r.HostPath != ""
+	require(r.Default || conditions, "a rule for claims needs one of storageClass, csiDriver, nfs and hostPath, or default: true")
+	require(!r.Default || !conditions, "a default rule is for all claims: it has no conditions")
+	_, err := r.mode()
+	require(err == nil, "mode %q must be three or four octal digits in quotes, as in \"2770\", without setuid", r.Mode)
+	require(r.Mode == "" || r.Create, "mode is for directories that are made: it needs create: true")
 	require(r.NFS == nil || r.NFS.Server != "" && isClean(r.NFS.Path), "nfs needs a server and an absolute path")
 	require(r.HostPath == "" || isClean(r.HostPath), "hostPath must be an absolute path, not %q", r.HostPath)
 	require(r.NFS == nil || r.HostPath == "", "a volume is not both an NFS export and a path of its node")
@@ -108,6 +119,35 @@ func (r ClaimRule) Validate() error {
 	return errors.Join(errs...)
 }
 
+// ValidateClaimRules tells what is wrong with rules, of which the first that fits counts.
+func ValidateClaimRules(rules []ClaimRule) error {
+	var errs []error
+	for i, r := range rules {
+		if err := r.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+		if r.Default && i < len(rules)-1 {
+			errs = append(errs, fmt.Errorf("the rule for %s is the default, and no claim gets to those after it: put it last", r.Path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// modePattern is a mode but for setuid, which means nothing on a directory.
+var modePattern = regexp.MustCompile(`^[0-3]?[0-7]{3}$`)
+
+// mode is that of directories to make; nil for the usual one.
+func (r ClaimRule) mode() (*int32, error) {
+	if r.Mode == "" {
+		return nil, nil
+	}
+	if !modePattern.MatchString(r.Mode) {
+		return nil, fmt.Errorf("%q is no mode", r.Mode)
+	}
+	bits, err := strconv.ParseInt(r.Mode, 8, 32)
+	return ptr.To(int32(bits)), err //nolint:gosec // four octal digits
+}
+
 func isClean(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
 
 // prefix is the directory that no volume of the rule leaves.
@@ -117,6 +157,15 @@ func (r ClaimRule) prefix() string {
 		return r.Path
 	}
 	return path.Clean(fixed[:strings.LastIndex(fixed, "/")+1])
+}
+
+// ClaimDirectories are the directories that the volumes of rules are in.
+func ClaimDirectories(rules []ClaimRule) []string {
+	var dirs []string
+	for _, r := range rules {
+		dirs = append(dirs, r.prefix())
+	}
+	return dirs
 }
 
 // matches tells whether the rule is for a claim's volume, and where the volume is in
@@ -211,6 +260,9 @@ func (s Site) mapClaim(c Claim) (string, spool.Host, error) {
 		}
 		if r.Create {
 			host.Type = corev1.HostPathDirectoryOrCreate
+			if host.Mode, err = r.mode(); err != nil {
+				return "", spool.Host{}, err
+			}
 		}
 		return dir, host, nil
 	}

@@ -103,6 +103,12 @@ func TestClaimsAreMapped(t *testing.T) {
 			rules: []ClaimRule{{StorageClass: "scratch", Path: "/d"}},
 			dir:   "/d", host: spool.Host{Type: corev1.HostPathDirectory, Allowed: []spool.AllowedDir{{Path: "/d"}}, ReadOnly: true},
 		},
+		"by the default, with the mode of what is made": {
+			claim: bound(csi("d", "h")),
+			rules: []ClaimRule{{CSIDriver: "other", Path: "/o"}, {Default: true, Path: "/scratch/{namespace}/{claim}", Create: true, Mode: "2770"}},
+			dir:   "/scratch/default/data",
+			host:  spool.Host{Type: corev1.HostPathDirectoryOrCreate, Allowed: []spool.AllowedDir{{Path: "/scratch"}}, Mode: ptr.To[int32](0o2770)},
+		},
 		"not by a rule for another server": {
 			claim: bound(nfs("nas2", "/export/home/alice")), rules: []ClaimRule{{NFS: &NFSExport{Server: "nas", Path: "/export"}, Path: "/home/{subdir}"}},
 			wrong: `no rule of the site is for volume pv-1: storageClass "scratch", nfs nas2:/export/home/alice`,
@@ -152,6 +158,10 @@ func TestRulesForClaimsAreChecked(t *testing.T) {
 		want string
 	}{
 		"no condition":                    {ClaimRule{Path: "/a"}, "one of storageClass, csiDriver, nfs and hostPath"},
+		"a default with conditions":       {ClaimRule{Default: true, StorageClass: "c", Path: "/a"}, "it has no conditions"},
+		"a mode that is none":             {ClaimRule{StorageClass: "c", Path: "/a", Create: true, Mode: "rwx"}, "octal digits"},
+		"a mode with setuid":              {ClaimRule{StorageClass: "c", Path: "/a", Create: true, Mode: "4755"}, "without setuid"},
+		"a mode of what is not made":      {ClaimRule{StorageClass: "c", Path: "/a", Mode: "0755"}, "needs create: true"},
 		"no path":                         {ClaimRule{StorageClass: "c"}, "path must be absolute"},
 		"a relative path":                 {ClaimRule{StorageClass: "c", Path: "a"}, "path must be absolute"},
 		"a path that climbs":              {ClaimRule{StorageClass: "c", Path: "/a/../b"}, "without // and .."},
@@ -167,6 +177,9 @@ func TestRulesForClaimsAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.ErrorContains(t, tc.rule.Validate(), tc.want) })
 	}
+	usual := ClaimRule{Default: true, Path: "/a/{claim}"}
+	assert.NoError(t, ValidateClaimRules([]ClaimRule{{StorageClass: "c", Path: "/b"}, usual}))
+	assert.ErrorContains(t, ValidateClaimRules([]ClaimRule{usual, {StorageClass: "c", Path: "/b"}}), "put it last")
 	assert.Equal(t, "/a/b", ClaimRule{Path: "/a/b/x-{claim}"}.prefix(), "a name that begins alike is no directory")
 }
 

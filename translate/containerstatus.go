@@ -2,7 +2,6 @@ package translate
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +58,8 @@ func containerCount(pod *corev1.Pod) int {
 
 // boundMessage cuts what an agent may have left too long. The spool is not trusted.
 func boundMessage(end *corev1.ContainerStateTerminated, limit int) {
-	if end != nil && len(end.Message) > limit {
-		end.Message = strings.ToValidUTF8(end.Message[:limit], "")
+	if end != nil {
+		end.Message = bounded(end.Message, limit)
 	}
 }
 

@@ -75,7 +75,7 @@ func (r *resolver) ephemeral(e corev1.EphemeralContainer) (spool.ContainerOrders
 	if err != nil {
 		return o, err
 	}
-	if len(o.Argv) == 0 {
+	if len(o.Argv) == 0 && o.InImage == nil {
 		shell := defaultShell
 		for _, v := range o.Env {
 			if v.Name == "SHELL" {

@@ -105,7 +105,7 @@ func checkPod(t testing.TB, pod *corev1.Pod) (rejection *Rejection, ordered bool
 	if rejection == nil {
 		_, rejection = ParseWishes(pod.Annotations, nil, Offer{Partitions: []string{"gpu"}, Flags: []string{"hint"}})
 	}
-	for _, warning := range Warnings(pod) {
+	for _, warning := range Warnings(pod, Site{}) {
 		assert.NotEmpty(t, warning)
 	}
 	checkStatuses(t, pod)

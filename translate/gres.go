@@ -62,14 +62,14 @@ func gresCount(s string) (int, bool) {
 	if err != nil || n < 0 {
 		return 0, false
 	}
-	return n * unit, true
+	return min(n, mostUnits/unit) * unit, true
 }
 
 func gresOf(total map[string]int) Gres {
 	var entries []string
 	for _, kind := range sortedKeys(total) {
 		if total[kind] > 0 && kind != "" {
-			entries = append(entries, fmt.Sprintf("%s:%d", kind, total[kind]))
+			entries = append(entries, fmt.Sprintf("%s:%d", kind, min(total[kind], mostUnits)))
 		}
 	}
 	return Gres(strings.Join(entries, ","))
@@ -144,15 +144,21 @@ const gpuGres = "gpu"
 var gresKindPattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63})?$`)
 
 // DeviceResources maps extended resources of Kubernetes to kinds of generic
-// resources of the workload manager: {"amd.com/gpu": "gpu:mi300"}.
+// resources of the workload manager: {"amd.com/gpu": "gpu:mi300"}. What stands for
+// EveryNode is not asked for: {"rdma/hca_shared_devices_a": "every-node"}.
 type DeviceResources map[corev1.ResourceName]string
+
+// EveryNode is the kind of what all HPC nodes have, and as many pods as there are may use
+// at once. No generic resource is called so: their names have no dash.
+const EveryNode = "every-node"
 
 // Problems are what is wrong with the map, a sentence each.
 func (d DeviceResources) Problems() []string {
 	var problems []string
 	for _, name := range sortedKeys(d) {
-		if !gresKindPattern.MatchString(d[name]) {
-			problems = append(problems, fmt.Sprintf("resources: %s: %q is no generic resource; write a name, or name:type, as in \"gpu:h100\"", name, d[name]))
+		if d[name] != EveryNode && !gresKindPattern.MatchString(d[name]) {
+			problems = append(problems, fmt.Sprintf("resources: %s: %q is no generic resource; write a name, or name:type, as in \"gpu:h100\", or %s for what all HPC nodes have",
+				name, d[name], EveryNode))
 		}
 		if !strings.Contains(string(name), "/") || strings.HasPrefix(string(name), "kubernetes.io/") {
 			problems = append(problems, fmt.Sprintf("resources: %s is no extended resource; its name has a domain, as in \"amd.com/gpu\"", name))
@@ -170,6 +176,16 @@ func (d DeviceResources) All(gpu corev1.ResourceName) DeviceResources {
 	return all
 }
 
+// AskFor tells whether any of the resources is one to ask the workload manager for.
+func (d DeviceResources) AskFor() bool {
+	for _, kind := range d {
+		if kind != EveryNode {
+			return true
+		}
+	}
+	return false
+}
+
 // knows tells whether the workload manager can give what a resource stands for.
 func (d DeviceResources) knows(gpu, name corev1.ResourceName) bool {
 	_, known := d.All(gpu)[name]
@@ -180,9 +196,8 @@ func (d DeviceResources) knows(gpu, name corev1.ResourceName) bool {
 // name no type, of what a pod requests.
 func (d DeviceResources) devices(gpu corev1.ResourceName, requests corev1.ResourceList) (gpus int, gres Gres) {
 	for name, kind := range d.All(gpu) {
-		q := requests[name]
-		n := int(q.Value())
-		if n <= 0 {
+		n := int(whole(requests[name], mostUnits))
+		if n == 0 || kind == EveryNode {
 			continue
 		}
 		if kind == gpuGres || strings.HasPrefix(kind, gpuGres+":") {

@@ -56,8 +56,15 @@ func TestExtendedResourcesAreGenericResources(t *testing.T) {
 	assert.Equal(t, Resources{CPUs: 1, GPUs: 3, Gres: "gpu:a100:3"}, PodResources(pod.Spec, "", own), "the site's default type")
 }
 
+func TestWhatEveryNodeHasIsNotAskedFor(t *testing.T) {
+	devices := DeviceResources{"rdma/hca_shared_devices_a": EveryNode}
+	pod := translatetest.MakePod("p").Request("rdma/hca_shared_devices_a", "1").Obj()
+	assert.Equal(t, Resources{CPUs: 1}, PodResources(pod.Spec, "", devices))
+	assert.Nil(t, Admit(pod, Site{Devices: devices, Nodes: []Resources{{CPUs: 1}}}))
+}
+
 func TestProblemsOfAMapOfResources(t *testing.T) {
-	assert.Empty(t, DeviceResources{"nvidia.com/mig-1g.10gb": "gpu:1g.10gb", "x.y/z": "nic"}.Problems())
+	assert.Empty(t, DeviceResources{"nvidia.com/mig-1g.10gb": "gpu:1g.10gb", "x.y/z": "nic", "rdma/hca": EveryNode}.Problems())
 	for name, kind := range map[corev1.ResourceName]string{"a.b/c": "", "a.b/d": "gpu:a:b", "cpu": "gpu", "a.b/e": "--gres", "kubernetes.io/x": "gpu"} {
 		assert.Len(t, DeviceResources{name: kind}.Problems(), 1, name)
 	}

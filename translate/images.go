@@ -97,5 +97,8 @@ func repositoryOf(name string) string {
 // withoutCommand finds the containers of which nobody knows what they are to
 // run.
 func withoutCommand(field string, pod *corev1.Pod, site Site) []use {
+	if site.inImages() {
+		return nil // its image says
+	}
 	return onContainers(site.Images.lacksCommand)(field, pod, site)
 }

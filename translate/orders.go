@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -148,6 +149,10 @@ func (r *resolver) orders() (spool.PodOrders, error) {
 		HostAliases:   spec.HostAliases,
 		SSH:           r.in.SSH,
 		MPI:           r.in.MPI,
+		Site:          r.in.Site.given(),
+	}
+	if orders.Runtime, err = r.runtimeOrders(); err != nil {
+		return spool.PodOrders{}, err
 	}
 	if orders.InitContainers, err = r.containers(spec.InitContainers); err != nil {
 		return spool.PodOrders{}, err
@@ -186,12 +191,18 @@ func (r *resolver) container(c *corev1.Container) (spool.ContainerOrders, error)
 	if c.TTY {
 		env.addMissing([]corev1.EnvVar{{Name: "TERM", Value: "xterm"}}) // as container runtimes do
 	}
-	argv := r.in.Site.Images.argv(c, func(word string) string { return Expand(word, env.get) })
+	expand := func(word string) string { return Expand(word, env.get) }
+	argv, inImage := r.in.Site.Images.argv(c, expand), r.inImage(c, expand)
+	ssh := r.sshd(argv, mounts)
+	if inImage != nil {
+		ssh, argv = r.sshd(slices.Concat(inImage.Command, inImage.Args), mounts), nil
+	}
 	o := spool.ContainerOrders{
 		Name:                     c.Name,
 		Image:                    c.Image,
 		Argv:                     argv,
-		SSHD:                     r.sshd(argv, mounts),
+		InImage:                  inImage,
+		SSHD:                     ssh,
 		Env:                      env.vars,
 		WorkingDir:               c.WorkingDir,
 		Mounts:                   mounts,

@@ -328,6 +328,6 @@ func TestAPodIsNotChangedByItsOrders(t *testing.T) {
 	})
 	require.NoError(t, err)
 	Admit(pod, Site{})
-	Warnings(pod)
+	Warnings(pod, Site{})
 	assert.Equal(t, before, pod)
 }

@@ -75,6 +75,8 @@ type Wishes struct {
 	// launchers start ranks (see spool.MPI).
 	MPILaunch string
 	MPIPMI    string
+	// Runtime is the pod's own too: what runs its images. Empty for the site's default.
+	Runtime string
 }
 
 // NoTimeLimitWarning is the TimeLimitWarning of who wants none.

@@ -3,10 +3,12 @@ package translate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -48,12 +50,26 @@ func PodResources(spec corev1.PodSpec, gpu corev1.ResourceName, devices DeviceRe
 	}
 	total := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true})
 	gpus, gres := devices.devices(gpu, total)
+	bytes := whole(*total.Memory(), math.MaxInt64)
 	return Resources{
-		CPUs:      max(1, int(total.Cpu().Value())),
-		MemoryMiB: (total.Memory().Value() + mebibyte - 1) / mebibyte,
+		CPUs:      max(1, int(whole(*total.Cpu(), mostUnits))),
+		MemoryMiB: bytes/mebibyte + min(bytes%mebibyte, 1),
 		GPUs:      gpus,
 		Gres:      gres,
 	}
+}
+
+// mostUnits is more CPUs or devices than there are anywhere, and so few that the sum over
+// all slots of a gang is still a number.
+const mostUnits = 1 << 40
+
+// whole is a quantity in whole units, rounded up; at least 0, and never more than most.
+// (A sum of quantities may be larger than any int64, and Value would be anything then.)
+func whole(q resource.Quantity, most int64) int64 {
+	if q.Cmp(*resource.NewQuantity(most, resource.DecimalSI)) >= 0 {
+		return most
+	}
+	return max(0, q.Value())
 }
 
 // requestLimits makes requests of the limits that have none.

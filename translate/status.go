@@ -79,6 +79,7 @@ func remadeAtOnce(pod *corev1.Pod) bool {
 // that others own stay as they are. It follows kubelet's rules
 // (pkg/kubelet/status/generate.go, kubelet_pods.go: getPhase).
 func PodStatus(o Observation) corev1.PodStatus {
+	o = o.trusted()
 	status := *o.Pod.Status.DeepCopy()
 	status.ObservedGeneration = o.Pod.Generation
 	if o.Observed == nil && o.Ended == nil && status.Phase == corev1.PodRunning {
@@ -109,7 +110,7 @@ func PodStatus(o Observation) corev1.PodStatus {
 		status.Reason, status.Message = o.Ended.Reason, o.Ended.Message
 	}
 
-	if o.Agent != nil {
+	if o.Agent != nil && o.Agent.Address != "" {
 		status.HostIP = o.Agent.Address
 		status.HostIPs = []corev1.HostIP{{IP: o.Agent.Address}}
 		status.PodIP = o.Agent.Address

@@ -19,6 +19,9 @@ type Offer struct {
 	// Flags are the options of sbatch's that the site lets pods set freely, without
 	// dashes. None are unless it says so.
 	Flags []string
+	// Runtimes are the container runtimes that the site lets pods choose, RuntimeHost among
+	// them; nil for any.
+	Runtimes []string
 }
 
 // ParseWishes reads what a pod's annotations, and its owner's, ask of the

@@ -220,6 +220,11 @@ func wishes() []wish {
 			},
 		},
 		{
+			name: wellknown.AnnotationRuntime, values: "`host`, `charliecloud`, `bubblewrap`, `podman`, `apptainer`, `singularity`, `enroot`",
+			about: "what runs the pod's images, one of those that the site offers; `host` runs its commands as programs of the HPC node, without an image ([containers.md](containers.md)); each pod's own",
+			read:  readRuntime, offered: offeredRuntime,
+		},
+		{
 			name: wellknown.AnnotationMPIPMI, values: "`pmix`, `pmi2`", about: "the protocol of ranks that `srun` starts; each pod's own",
 			read: func(w *Wishes, v string) error {
 				w.MPIPMI = v

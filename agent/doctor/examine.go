@@ -33,7 +33,7 @@ func Examine(ctx context.Context, c Config, spool string) []Finding {
 func (c Config) node(ctx context.Context, o Order) []Finding {
 	// The private root first: it takes the ends of all child processes.
 	root := privateRoot(ctx, c.Agent.PrivateRoot, c.Agent.Runtime)
-	findings := []Finding{version(c.Version, o.Version), kernel(), root, memoryDir(c.Agent.Runtime), scratchDir(c.Agent.Scratch), c.address()}
+	findings := []Finding{version(c.Version, o.Version), kernel(), root, memoryDir(c.Agent.Runtime), scratch(c.Agent, o.Scratch), c.address()}
 	seen := -1
 	if len(c.Agent.Devices) > 0 || o.GPUs > 0 {
 		seen = countNvidia(ctx, c.Programs)
@@ -42,7 +42,7 @@ func (c Config) node(ctx context.Context, o Order) []Finding {
 	if o.Tasks == 0 && len(c.Agent.Devices) > 0 { // nobody says, so what is bound counts
 		promised = boundCount(c.Agent.Devices)
 	}
-	findings = append(findings, gpus(promised, c.Agent.Devices, seen))
+	findings = append(findings, gpus(promised, c.Agent.Devices, seen), findRDMA().judge(), directories(o.Directories))
 	for _, k := range kinds() {
 		findings = append(findings, k.find(ctx, c.Programs))
 	}

@@ -27,6 +27,10 @@ type Order struct {
 	Tasks int `json:"tasks"`
 	// GPUs is how many GPUs each was promised.
 	GPUs int `json:"gpus,omitempty"`
+	// Scratch is the site's rule for scratch volumes (see spool.Gang), Directories those
+	// of the HPC nodes that the configuration names for volumes.
+	Scratch     string   `json:"scratch,omitempty"`
+	Directories []string `json:"directories,omitempty"`
 	// Version is the node's version.
 	Version string `json:"version"`
 	// ClientKey is the public key of preflight's own SSH client (an authorized_keys

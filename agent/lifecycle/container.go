@@ -58,6 +58,9 @@ type container struct {
 
 	// waitsForBackOff is true while only the back-off keeps it from starting.
 	waitsForBackOff bool
+	// waitsForImage is true while it cannot start for want of its image.
+	waitsForImage bool
+	pull          pull
 	// condemned tells that a probe ended the last run: it starts again, even if
 	// it ended well.
 	condemned bool
@@ -130,6 +133,8 @@ func (c *container) backOffForgotten() bool {
 
 // start notes that the container was asked to start.
 func (c *container) start(now time.Time) {
+	c.pull.before = start{c.phase, c.run, c.condemned, c.backOff, c.backOffUpdated}
+	c.pull.underway = c.orders.InImage != nil
 	if c.phase == ended {
 		c.raiseBackOff(now)
 	}

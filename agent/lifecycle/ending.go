@@ -73,6 +73,11 @@ func (p *Pod) mayTerminate(c *container) bool {
 // grace period, then SIGKILL.
 func (s *step) end(c *container, itsTurn bool) {
 	e := &c.ending
+	if c.pull.underway && !e.killSent {
+		e.killSent = true
+		s.do(Kill, c) // there is nothing yet that could end by itself
+		return
+	}
 	over := !s.now.Before(e.by)
 	if c.alive() && e.terminated.IsZero() {
 		if !s.preStop(c) || !itsTurn && !over {

@@ -27,7 +27,7 @@ func (p *Pod) AddEphemeral(o spool.ContainerOrders) {
 func (p *Pod) startEphemerals(s *step) {
 	for _, c := range p.ephemerals {
 		if c.phase == idle {
-			s.start(c)
+			p.start(s, c)
 		}
 	}
 }

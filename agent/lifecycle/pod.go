@@ -140,7 +140,7 @@ func (p *Pod) Step(now time.Time) ([]Action, time.Time) {
 	p.care(&s)
 	for _, c := range p.all() {
 		if p.stopping {
-			c.waitsForBackOff = false
+			c.waitsForBackOff, c.waitsForImage = false, false
 		}
 		if c.active() && c.ending.wasAsked() {
 			s.end(c, p.mayTerminate(c))
@@ -153,7 +153,7 @@ func (p *Pod) Step(now time.Time) ([]Action, time.Time) {
 // to its end.
 func (p *Pod) advance(s *step) (over bool) {
 	for _, c := range p.all() {
-		c.waitsForBackOff = false
+		c.waitsForBackOff, c.waitsForImage = false, false
 	}
 	p.startEphemerals(s)
 	initialized := slices.ContainsFunc(p.mains, func(c *container) bool { return c.phase != idle })
@@ -162,7 +162,7 @@ func (p *Pod) advance(s *step) (over bool) {
 			if c.phase == ended && !c.restarts() {
 				return true // a failed init container that is not tried again
 			}
-			s.start(c)
+			p.start(s, c)
 		}
 		if !initialized && !c.letsNextStart() {
 			return false
@@ -171,7 +171,7 @@ func (p *Pod) advance(s *step) (over bool) {
 	over = true
 	for _, c := range p.mains {
 		if !c.active() && (c.phase == idle || c.restarts()) {
-			s.start(c)
+			p.start(s, c)
 			over = false
 		}
 		over = over && !c.active()
@@ -189,7 +189,10 @@ type step struct {
 	wake    time.Time
 }
 
-func (s *step) start(c *container) {
+func (p *Pod) start(s *step, c *container) {
+	if p.holdBack(s, c) {
+		return
+	}
 	if due := c.due(s.now); due.After(s.now) {
 		c.waitsForBackOff = true
 		s.wakeAt(due)

@@ -75,7 +75,7 @@ func (p *Pod) restartAll(s *step) (busy bool) {
 	}
 	p.startEphemerals(s)
 	for _, c := range all {
-		c.waitsForBackOff = false
+		c.waitsForBackOff, c.waitsForImage = false, false
 		if !p.restarting && c.active() {
 			p.tell(c, s.now, corev1.EventTypeNormal, "Killing",
 				fmt.Sprintf("Stopping container %s: all containers start again after the end of %s", c.name, asked[0].name))

@@ -52,8 +52,14 @@ func (c *container) status(waiting, pod string) corev1.ContainerStatus {
 	if c.alive() || c.phase == ended {
 		s.ContainerID = c.id()
 	}
+	if s.ContainerID != "" {
+		s.ImageID = c.pull.id
+	}
 	last := c.terminated
+	image := c.waitingForImage()
 	switch {
+	case image != nil:
+		s.State.Waiting = image
 	case c.phase == running:
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.startedAt)}
 	case c.waitsForBackOff:

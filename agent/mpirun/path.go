@@ -41,6 +41,20 @@ func Link(dir, self, mode string, searchPaths []string) error {
 	return nil
 }
 
+// Offer makes such links for names that are known to be there, and in the launch mode srun
+// for those that always are.
+func Offer(dir, self, mode string, there func(name string) bool) error {
+	for _, name := range Names() {
+		if !there(name) && (mode != ModeSrun || !slices.Contains(always(), name)) {
+			continue
+		}
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("making the launcher %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // next finds the program that would run if this one were not there: the first of
 // the name on the search path that is not this program, after the place where
 // this program stands on it.

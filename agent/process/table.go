@@ -58,8 +58,9 @@ type Spec struct {
 	Argv  []string
 	Env   []string
 	Files []*os.File // the process's descriptors 0, 1, 2, …
-	// Terminal makes descriptor 0 the controlling terminal.
-	Terminal bool
+	// Terminal makes a descriptor the controlling terminal: TerminalFD, 0 by default.
+	Terminal   bool
+	TerminalFD int
 	// Namespaces are clone flags, e.g. CLONE_NEWNS.
 	Namespaces uintptr
 	// KillGroup ends the process group at once when the process ends, as the
@@ -77,6 +78,7 @@ func (t *Table) Start(s Spec) (*Process, error) {
 	attr := &syscall.ProcAttr{Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{
 		Setsid:     true,
 		Setctty:    s.Terminal,
+		Ctty:       s.TerminalFD,
 		Cloneflags: s.Namespaces,
 		Pdeathsig:  unix.SIGKILL,
 	}}

@@ -16,7 +16,7 @@ import (
 // build makes the calling process's mount namespace the private root.
 func build(r Root) error {
 	b := &builder{scratch: r.Scratch, world: os.Getuid() == 0}
-	if err := b.build(r.Mounts); err != nil {
+	if err := b.build(r); err != nil {
 		return fmt.Errorf("building the private root: %w", err)
 	}
 	return nil
@@ -25,6 +25,8 @@ func build(r Root) error {
 type builder struct {
 	// scratch is a directory in which stage is made.
 	scratch string
+	// at is the directory that the mounts are made in, empty for the host's root.
+	at string
 	// world: only what all users may write counts as writable, because this
 	// user, root, may write everything and must not litter the host.
 	world bool
@@ -45,17 +47,19 @@ type submounts struct {
 	points []string
 }
 
-func (b *builder) build(mounts []Mount) error {
+func (b *builder) build(r Root) error {
 	// Mounts that the host makes later still arrive, ours never get out.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("cutting the mounts off the host's: %w", err)
 	}
-	mounts = slices.Clone(mounts)
+	mounts := slices.Clone(r.Mounts)
 	slices.SortStableFunc(mounts, func(x, y Mount) int {
 		return cmp.Compare(depth(x.Target), depth(y.Target))
 	})
-	if err := b.makeRoot(mounts); err != nil {
-		return err
+	if r.Image == nil {
+		if err := b.makeRoot(mounts); err != nil {
+			return err
+		}
 	}
 	// A mount may cover another's source or the scratch directory (/dev/shm
 	// often is a volume), so all are held open before the first is made.
@@ -72,6 +76,11 @@ func (b *builder) build(mounts []Mount) error {
 		}
 		defer sources[i].Close() //nolint:errcheck // only a handle
 	}
+	if r.Image != nil {
+		if err := b.openView(*r.Image, mounts); err != nil {
+			return err
+		}
+	}
 	for i, m := range mounts {
 		if err := b.mount(sources[i], m); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.Target, err)
@@ -81,6 +90,9 @@ func (b *builder) build(mounts []Mount) error {
 		if err := remountReadOnly(path); err != nil {
 			return err
 		}
+	}
+	if r.Image != nil && r.Image.Twin != "" {
+		return bind(r.Image.View, r.Image.Twin)
 	}
 	return nil
 }
@@ -121,7 +133,7 @@ func (b *builder) mount(source *os.File, m Mount) error {
 	if err != nil {
 		return err
 	}
-	target, missing, err := resolve(m.Target)
+	target, missing, err := b.resolve(m.Target)
 	if err != nil {
 		return err
 	}
@@ -176,6 +188,13 @@ func (b *builder) isOurs(dir string) bool {
 	device, err := deviceOf(dir)
 	return err == nil && slices.Contains(b.shadows, device) ||
 		slices.ContainsFunc(b.volumes, func(volume string) bool { return within(dir, volume) })
+}
+
+func (b *builder) resolve(path string) (resolved, missing string, err error) {
+	if b.at != "" {
+		return resolveIn(b.at, path)
+	}
+	return resolve(path)
 }
 
 func deviceOf(path string) (uint64, error) {

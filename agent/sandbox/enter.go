@@ -92,6 +92,11 @@ func Enter() Entry {
 	return Entry{Ended: true, Code: process.ExitCode(unix.WaitStatus(state.Sys().(syscall.WaitStatus)))}
 }
 
+// entryCapabilities are what a program may do in its user namespace, and so to the user's
+// own files alone: mount; enter a Place; and lay one directory over another, for which
+// the kernel makes a directory that nobody may write to (overlayfs).
+var entryCapabilities = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE}
+
 func startInUserNamespace() (*os.Process, error) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return len(e) > len(ModeVariable) && e[:len(ModeVariable)+1] == ModeVariable+"="
@@ -103,7 +108,7 @@ func startInUserNamespace() (*os.Process, error) {
 			Cloneflags:  unix.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
+			AmbientCaps: entryCapabilities,
 			Pdeathsig:   unix.SIGTERM,
 		},
 	})

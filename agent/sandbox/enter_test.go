@@ -62,7 +62,7 @@ func TestEnterKeepsTheUserAndReturnsTheExitCode(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, 7, exit.ExitCode())
-	want := strconv.Itoa(os.Getuid()) + "\n" + strconv.Itoa(os.Getgid()) + "\nCapAmb:\t0000000000200000\n"
+	want := strconv.Itoa(os.Getuid()) + "\n" + strconv.Itoa(os.Getgid()) + "\nCapAmb:\t0000000000240002\n"
 	assert.Equal(t, want, string(out))
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gangline/gangline/agent/ulimit"
 )
 
 const (
@@ -25,7 +27,20 @@ const (
 
 	// ExtraFD is the number under which a program finds Streams.Extra.
 	ExtraFD = 5
+	// The program's first three files on their way through a container runtime, which has
+	// others: see Runtime.
+	stdinFD, stdoutFD, stderrFD = 6, 7, 8
+
+	mountFD = 9 // the namespaces of the place to enter
+	utsFD   = 10
 )
+
+// InitName is the name, in any directory, under which this program is the init stage.
+const InitName = initName
+
+// HandedOn is how many files, from number 3, a container runtime has to let the stage in
+// the container have.
+const HandedOn = stderrFD - 2
 
 // Self as a recipe's Path is this same program, whatever the private root has in
 // its file's place.
@@ -33,7 +48,7 @@ const Self = selfPath
 
 // IsInit tells whether the program was started as the init stage. It must then
 // call Init before anything else.
-func IsInit(args []string) bool { return len(args) == 1 && args[0] == initName }
+func IsInit(args []string) bool { return len(args) == 1 && filepath.Base(args[0]) == initName }
 
 // Init is the stage between Start and the container's program. It does not
 // return: it becomes that program, or ends after it said why not.
@@ -43,7 +58,7 @@ func Init() {
 	answer := os.NewFile(answerFD, "answer")
 	err := keepStandardFiles()
 	if err == nil {
-		err = becomeProgram(os.NewFile(recipeFD, "recipe"))
+		err = becomeProgram(os.NewFile(recipeFD, "recipe"), &answer)
 	}
 	if err != nil {
 		_, _ = answer.WriteString(err.Error())
@@ -67,11 +82,21 @@ func keepStandardFiles() error {
 	return nil
 }
 
-func becomeProgram(in *os.File) error {
+func becomeProgram(in *os.File, answer **os.File) error {
 	parent := os.Getppid()
 	var r Recipe
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
 		return fmt.Errorf("reading the recipe: %w", err)
+	}
+	if r.Contained {
+		if err := r.arrive(answer); err != nil {
+			return err
+		}
+	}
+	if r.Enter {
+		if err := enterPlace(); err != nil {
+			return err
+		}
 	}
 	if r.Root != nil {
 		if err := unix.Sethostname([]byte(r.Root.Hostname)); err != nil {
@@ -80,6 +105,12 @@ func becomeProgram(in *os.File) error {
 		if err := build(*r.Root); err != nil {
 			return err
 		}
+	}
+	if r.Runtime != nil {
+		return r.becomeRuntime(in, parent)
+	}
+	if r.LoginShell {
+		r.Path, r.Argv = loginShell()
 	}
 	if len(r.Argv) == 0 {
 		return nil
@@ -105,10 +136,21 @@ func becomeProgram(in *os.File) error {
 			return fmt.Errorf("keeping an open file: %w", err)
 		}
 	}
+	if err := ulimit.Set(r.Limits); err != nil {
+		return err
+	}
 	if err := unix.Exec(r.Path, r.Argv, r.Env); err != nil {
 		return &programError{fmt.Errorf("exec: %q: %w", r.Argv[0], err)}
 	}
 	return nil
+}
+
+func loginShell() (path string, argv []string) {
+	const bash = "/bin/bash"
+	if _, err := os.Stat(bash); err == nil {
+		return bash, []string{"-bash"}
+	}
+	return "/bin/sh", []string{"-sh"}
 }
 
 // programError says what is wrong with the program itself.

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"os"
-
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/agent/sshd/sftpserver"
@@ -24,22 +22,10 @@ func Complete(r *sandbox.Recipe, c sshd.Command, home string) {
 	case c.Line != "":
 		r.Path, r.Argv = "/bin/sh", []string{"sh", "-c", c.Line}
 	default:
-		r.Path, r.Argv = loginShell()
+		r.LoginShell = true
 	}
-	if r.Dir == "" && isDir(home) {
-		r.Dir = home
+	if r.Dir == "" && home != "" {
+		// What is there is known where the process starts: it may be in an image.
+		r.Dir, r.DirMustExist, r.DirElse = home, true, "/"
 	}
-}
-
-func loginShell() (path string, argv []string) {
-	const bash = "/bin/bash"
-	if _, err := os.Stat(bash); err == nil {
-		return bash, []string{"-bash"}
-	}
-	return "/bin/sh", []string{"-sh"}
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

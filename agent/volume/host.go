@@ -29,10 +29,13 @@ func FindHost(path string, want spool.Host) (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	if err := found.make(want.Type); err != nil {
+	if err := found.make(want); err != nil {
 		return Host{}, err
 	}
 	if err := checkType(path, found.Path, want.Type); err != nil {
+		return Host{}, err
+	}
+	if err := checkAccess(path, found.Path); err != nil {
 		return Host{}, err
 	}
 	return Host{Path: found.Path, ReadOnly: found.ReadOnly || want.ReadOnly}, nil
@@ -55,6 +58,9 @@ func locate(path string, want spool.Host) (place, error) {
 			p.ReadOnly, err = allowed(path, p.Path, want.Allowed)
 			return p, err
 		}
+		if errors.Is(err, fs.ErrPermission) {
+			return place{}, noAccess(path, existing)
+		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return place{}, fmt.Errorf("hostPath %s: %w", path, err)
 		}
@@ -68,16 +74,22 @@ func locate(path string, want spool.Host) (place, error) {
 // allowed finds the deepest allowed directory that a path without links is in. The
 // directories themselves may have links in their paths: those are the site's own.
 func allowed(path, real string, dirs []spool.AllowedDir) (readOnly bool, err error) {
-	deepest := -1
+	deepest, absent := -1, ""
 	for _, d := range dirs {
 		dir, err := filepath.EvalSymlinks(d.Path)
 		if err != nil {
+			if below, err := filepath.Rel(d.Path, path); err == nil && filepath.IsLocal(below) {
+				absent = d.Path
+			}
 			continue // then nothing is in it
 		}
 		inside, err := filepath.Rel(dir, real)
 		if err == nil && filepath.IsLocal(inside) && depth(dir) > deepest {
 			deepest, readOnly = depth(dir), d.ReadOnly
 		}
+	}
+	if deepest < 0 && absent != "" {
+		return false, fmt.Errorf("hostPath %s: the directory %s that the site names for volumes is not there on this HPC node", path, absent)
 	}
 	if deepest < 0 {
 		return false, fmt.Errorf("hostPath %s is %s, which is not in a directory that the site allows", path, real)
@@ -90,26 +102,30 @@ func depth(path string) int {
 	return len(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }))
 }
 
-// make makes what is missing, of the types that ask for it, with kubelet's modes.
-func (p place) make(kind corev1.HostPathType) error {
+// make makes what is missing, of the types that ask for it, with kubelet's modes unless
+// another one is wanted.
+func (p place) make(want spool.Host) error {
 	if !p.missing {
 		return nil
 	}
-	creates := kind == corev1.HostPathDirectoryOrCreate || kind == corev1.HostPathFileOrCreate
+	creates := want.Type == corev1.HostPathDirectoryOrCreate || want.Type == corev1.HostPathFileOrCreate
 	if creates && p.ReadOnly {
 		return fmt.Errorf("hostPath %s does not exist, and pods may only read there", p.Path)
 	}
-	switch kind {
+	var err error
+	switch want.Type {
 	case corev1.HostPathDirectoryOrCreate:
-		return os.MkdirAll(p.Path, 0o755)
+		err = makeDirs(p.Path, want.Mode)
 	case corev1.HostPathFileOrCreate:
-		f, err := os.OpenFile(p.Path, os.O_CREATE, 0o644)
-		if err != nil {
-			return err
+		var f *os.File
+		if f, err = os.OpenFile(p.Path, os.O_CREATE, 0o644); err == nil {
+			err = f.Close()
 		}
-		return f.Close()
 	}
-	return nil
+	if errors.Is(err, fs.ErrPermission) {
+		return cannotMake(p.Path)
+	}
+	return err
 }
 
 // kinds are the types that a path may have to be, with the words of kubelet.

@@ -58,6 +58,7 @@ func TestFindHost(t *testing.T) {
 		"a path through a link that leads out":     {path: at("scratch", "out", "x"), kind: corev1.HostPathDirectoryOrCreate, wrong: "not in a directory that the site allows"},
 		"a link to nothing":                        {path: at("scratch", "nowhere"), kind: corev1.HostPathDirectoryOrCreate, wrong: "is a link to something that does not exist"},
 		"a path that is not allowed":               {path: at("outside"), wrong: "not in a directory that the site allows"},
+		"a directory of the site's that is absent": {path: at("absent", "x"), kind: corev1.HostPathDirectoryOrCreate, wrong: "the directory " + at("absent") + " that the site names for volumes is not there"},
 		"nothing":                                  {path: at("scratch", "none"), wrong: "does not exist"},
 		"no directory, in kubelet's words":         {path: at("scratch", "none"), kind: corev1.HostPathDirectory, wrong: "hostPath type check failed, " + at("scratch", "none") + " is not a directory, unable to determine its type: path \"" + at("scratch", "none") + "\" does not exist"},
 		"a file where a directory should be":       {path: at("scratch", "file"), kind: corev1.HostPathDirectory, wrong: "hostPath type check failed: " + at("scratch", "file") + " is not a directory, it's a File"},

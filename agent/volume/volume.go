@@ -155,7 +155,7 @@ func publish(dir, data string) error {
 func tidy(dir, data string, files []spool.File) error {
 	wanted := map[string]bool{dataLink: true, data: true}
 	for _, f := range files {
-		first, _, _ := strings.Cut(f.Path, "/")
+		first, _, _ := strings.Cut(filepath.Clean(f.Path), "/") // "./a" is a
 		wanted[first] = true
 		err := os.Symlink(filepath.Join(dataLink, first), filepath.Join(dir, first))
 		if err != nil && !errors.Is(err, fs.ErrExist) {

@@ -15,6 +15,7 @@ import (
 	"github.com/gangline/gangline/agent/doctor"
 	"github.com/gangline/gangline/agent/launch"
 	"github.com/gangline/gangline/agent/mpirun"
+	"github.com/gangline/gangline/agent/nodump"
 	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -32,7 +33,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), gatewayCommand(), doctorCommand(), versionCommand())
+	root.AddCommand(launchCommand(), serveCommand(), rankCommand(), gatewayCommand(), doctorCommand(), imagesCommand(), pullCommand(), versionCommand())
 	return root
 }
 
@@ -86,16 +87,19 @@ find out by itself:
 			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), maxThreads))
 			entry := sandbox.Enter()
 			cfg, err := agent.FromEnvironment(args[0], task, os.Getenv)
-			cfg.Logger = newLogger()
+			cfg.Logger, cfg.Program = newLogger(), version
 			if entry.Ended {
 				if err == nil {
-					cfg.RemoveLeftovers() // the agent may have been killed
+					cfg.CleanUp() // the agent may have been killed
 				}
 				return exit(entry.Code)
 			}
 			cfg.PrivateRoot = entry.Unavailable
 			if doctor.Examines(args[0]) {
 				return examine(cmd.Context(), args[0], cfg, err)
+			}
+			if err == nil {
+				err = nodump.Apply()
 			}
 			if err != nil {
 				return err

@@ -8,26 +8,29 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/gangline/gangline/cmd/internal/logs"
 )
+
+// expected is what a first start brings about, and several replicas that start together.
+func expected() []logs.Expected {
+	const modified = "the object has been modified"
+	return []logs.Expected{
+		{Message: "secret is not well-formed, cannot update webhook configurations", Error: "Cert secret is not well-formed", Says: "the webhooks' certificates are being made"},
+		{Message: "could not refresh CA and server certs", Error: modified, Says: "another replica, or this one a moment ago, has written the webhooks' certificates; looking again"},
+	}
+}
 
 // logger makes the log of this process, the libraries' included.
 func logger(format, level string) (logr.Logger, error) {
-	var options slog.HandlerOptions
 	var atLeast slog.Level
 	if err := atLeast.UnmarshalText([]byte(level)); err != nil {
 		return logr.Logger{}, fmt.Errorf("--log-level is debug, info, warn or error, not %q", level)
 	}
-	options.Level = atLeast
-	var handler slog.Handler
-	switch format {
-	case "text":
-		handler = slog.NewTextHandler(os.Stderr, &options)
-	case "json":
-		handler = slog.NewJSONHandler(os.Stderr, &options)
-	default:
-		return logr.Logger{}, fmt.Errorf("--log-format is text or json, not %q", format)
+	log, err := logs.New(os.Stderr, format, atLeast, expected()...)
+	if err != nil {
+		return logr.Logger{}, err
 	}
-	log := logr.FromSlogHandler(handler)
 	klog.SetLogger(log)
 	ctrl.SetLogger(log)
 	return log, nil

@@ -4,9 +4,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/gangline/gangline/agent/nodump"
+	"github.com/gangline/gangline/cmd/internal/logs"
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/provider/leader"
 	"github.com/gangline/gangline/provider/site"
@@ -61,8 +65,11 @@ runs each gang of them as one job of the workload manager. It may be stopped and
 started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(logFormat)
+			log, err := logger(cmd.ErrOrStderr(), logFormat)
 			if err != nil {
+				return err
+			}
+			if err := nodump.Apply(); err != nil {
 				return err
 			}
 			return p.run(logr.NewContext(cmd.Context(), log))
@@ -81,8 +88,16 @@ func configCommand() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "validate FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := provider.LoadConfig(args[0]); err != nil {
+			c, err := provider.LoadConfig(args[0])
+			if err != nil {
 				return err
+			}
+			me, err := user.Current()
+			if err != nil {
+				return fmt.Errorf("looking up the own user: %w", err)
+			}
+			for _, remark := range c.Remarks(me.Username) {
+				fmt.Fprintln(cmd.OutOrStdout(), "take care:", remark)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 			return nil
@@ -91,20 +106,19 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// logger makes the log of this process, the libraries' included.
-func logger(format string) (logr.Logger, error) {
-	var handler slog.Handler
-	switch format {
-	case "text":
-		handler = slog.NewTextHandler(os.Stderr, nil)
-	case "json":
-		handler = slog.NewJSONHandler(os.Stderr, nil)
-	default:
-		return logr.Logger{}, fmt.Errorf("--log-format is text or json, not %q", format)
+// logger makes the log of this process, the libraries' included. What fails in a session is
+// its client's to know, who is told.
+func logger(w io.Writer, format string) (logr.Logger, error) {
+	const unhandled = "Unhandled Error"
+	log, err := logs.New(w, format, slog.LevelInfo,
+		logs.Expected{Message: unhandled, Error: "error executing command in container", Says: "a client's command was not run"},
+		logs.Expected{Message: unhandled, Error: "error attaching to container", Says: "a client was not attached"},
+		logs.Expected{Message: unhandled, Error: "error forwarding port ", Says: "a client's port was not forwarded"},
+	)
+	if err == nil {
+		klog.SetLogger(log)
 	}
-	log := logr.FromSlogHandler(handler)
-	klog.SetLogger(log)
-	return log, nil
+	return log, err
 }
 
 // process is what one process is told that others of the same configuration are not.
@@ -129,9 +143,8 @@ func (p process) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	lead := func(ctx context.Context) error { return p.lead(ctx, config, rest) }
 	if !config.LeaderElection.Enabled {
-		return lead(ctx)
+		return p.lead(ctx, config, rest, nil)
 	}
 	clientset, err := kubernetes.NewForConfig(rest)
 	if err != nil {
@@ -146,16 +159,21 @@ func (p process) run(ctx context.Context) error {
 		return err
 	}
 	defer end() //nolint:errcheck // the process ends
+	certificates, err := provider.RequestCertificates(ctx, config, clientset)
+	if err != nil {
+		return err
+	}
 	return leader.Run(ctx, clientset, config.Lease(host+"_"+uuid.NewString()), func(ctx context.Context) error {
 		if err := end(); err != nil {
 			return fmt.Errorf("making room for the leader's metrics: %w", err)
 		}
-		return lead(ctx)
+		return p.lead(ctx, config, rest, certificates)
 	})
 }
 
-// lead is the life of the virtual nodes in this process.
-func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Config) error {
+// lead is the life of the virtual nodes in this process. The certificates are those that it
+// asked for while it stood by.
+func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Config, certificates provider.Certificates) error {
 	only, err := config.OnlyUser()
 	if err != nil {
 		return err
@@ -184,6 +202,6 @@ func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Co
 	}
 	return provider.Run(ctx, provider.Options{
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
-		Sites: users, OnlyUser: only, UIDs: uids, Reload: p.load,
+		Sites: users, OnlyUser: only, UIDs: uids, Certificates: certificates, Reload: p.load,
 	})
 }

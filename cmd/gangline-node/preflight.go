@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,13 +75,17 @@ func runPreflight(cmd *cobra.Command, f preflightFlags) error {
 	if err != nil {
 		return err
 	}
+	me, err := user.Current()
+	if err != nil {
+		return fmt.Errorf("looking up the own user: %w; it needs an entry in the user database", err)
+	}
 	who, unknown, err := whoIs(config, f)
 	if err != nil {
 		return err
 	}
 	o := preflight.Options{
-		Version: version, Rights: preflight.Rights(config.Namespace, config.Kubelet.CertDir != ""), Ports: ports(config), Wanted: wanted(config, f.partition),
-		Who: who, Unknown: unknown, Spool: config.Spool, Agent: config.Agent, OneNode: config.WorkloadManager == "local",
+		Version: version, Self: self(config, me), Remarks: config.Remarks(me.Username), Rights: rights(config), Ports: ports(config), Wanted: wanted(config, f.partition),
+		Who: who, Unknown: unknown, Spool: config.Spool, Scratch: config.Volumes.Scratch, Directories: config.Directories(), Agent: config.Agent, Kind: config.WorkloadManager, OneNode: config.WorkloadManager == kindLocal,
 		NoJob: f.noJob, Nodes: nodes, GPUs: f.gpus, Timeout: f.timeout, Progress: cmd.ErrOrStderr(),
 	}
 	if rest, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
@@ -99,7 +104,9 @@ func runPreflight(cmd *cobra.Command, f preflightFlags) error {
 	defer users.Close() //nolint:errcheck // the process ends
 	uids := &provider.UIDs{}
 	o.Sites, o.Met = users, uids.Add
-	o.Manager, o.ManagerError = preflightManager(context.WithoutCancel(ctx), config, users, uids)
+	var forget func()
+	o.Manager, forget, o.ManagerError = preflightManager(context.WithoutCancel(ctx), config, users, uids)
+	defer forget()
 	report, err := preflight.Run(ctx, o)
 	show := report.Text
 	if f.output == "json" {
@@ -114,19 +121,72 @@ func runPreflight(cmd *cobra.Command, f preflightFlags) error {
 	return nil
 }
 
+// kindLocal is the workload manager that lives in gangline-node.
+const kindLocal = "local"
+
 // preflightManager makes the configured workload manager. One that lives in this process
-// runs until the end of the context, which outlives an interrupt: its job must be ended.
-func preflightManager(ctx context.Context, c provider.Config, users *sites.Sites, uids *provider.UIDs) (wlm.Manager, error) {
-	m, _, err := workloadManager(ctx, c, users, site.Local{}, uids)
-	if inside, ok := m.(interface{ Run(context.Context) error }); ok && err == nil {
-		go inside.Run(ctx) //nolint:errcheck // its jobs tell
+// runs until it is forgotten, which an interrupt does not do: its job must be ended. It has
+// a queue of its own, since a node that runs has the configured one.
+func preflightManager(ctx context.Context, c provider.Config, users *sites.Sites, uids *provider.UIDs) (_ wlm.Manager, forget func(), err error) {
+	if c.WorkloadManager != kindLocal {
+		m, _, err := workloadManager(ctx, c, users, site.Local{}, uids)
+		return m, func() {}, err
 	}
-	return m, err
+	if err := preflight.Writable(c.Local.StateDir); err != nil {
+		return nil, func() {}, fmt.Errorf("the state directory cannot be used: %w", err)
+	}
+	if c.Local.StateDir, err = os.MkdirTemp("", "gangline-preflight-"); err != nil {
+		return nil, func() {}, fmt.Errorf("making a queue to try: %w", err)
+	}
+	remove := func() { _ = os.RemoveAll(c.Local.StateDir) }
+	m, _, err := workloadManager(ctx, c, users, site.Local{}, uids)
+	inside, ok := m.(interface {
+		Run(context.Context) error
+		Close() error
+	})
+	if err != nil || !ok {
+		return m, remove, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = inside.Run(ctx) // its jobs tell
+	}()
+	return m, func() {
+		cancel()
+		<-ended
+		_ = inside.Close() // what it has goes with its directory
+		remove()
+	}, nil
+}
+
+// self is who runs preflight, and what the configuration asks of the node's user.
+func self(c provider.Config, me *user.User) preflight.Self {
+	own := c.Access.Mode == "" || c.Access.Mode == sites.Own
+	return preflight.Self{
+		Name: me.Username, UID: os.Geteuid(),
+		Root: c.Access.Mode == sites.Setuid, Ordinary: own && c.WorkloadManager != "local",
+	}
+}
+
+// rights are those that the node needs with a configuration.
+func rights(c provider.Config) []preflight.Right {
+	all := preflight.Rights(c.Namespace, c.Kubelet.CertDir != "")
+	if c.Volumes.Provision {
+		all = append(all, preflight.ProvisionerRights()...)
+	}
+	return all
 }
 
 func ports(c provider.Config) []preflight.Port {
-	k := c.Kubelet
-	return []preflight.Port{{Address: k.Address, Port: k.Port, CertFile: k.CertFile, KeyFile: k.KeyFile, ClientCAFile: k.ClientCAFile}}
+	var all []preflight.Port
+	for _, k := range c.Ports() {
+		all = append(all, preflight.Port{
+			Address: k.Address, Port: k.Port, CertFile: k.CertFile, KeyFile: k.KeyFile, CertDir: k.CertDir, ClientCAFile: k.ClientCAFile,
+		})
+	}
+	return all
 }
 
 // wanted are the partitions that the configuration names, the default one first.

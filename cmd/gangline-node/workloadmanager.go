@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/go-logr/logr"
 
@@ -63,10 +65,34 @@ func newSlurm(ctx context.Context, c provider.Config, s surroundings) (wlm.Manag
 		}
 		asker = found
 	}
+	if err := checkSlurmConf(ctx, asker, c.Slurm.Conf); err != nil {
+		return nil, err
+	}
 	return cli.New(ctx, cli.Config{
 		Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Log: s.log, CountUsed: c.CountOthers,
 		Sites: s.users, Asker: asker, Users: s.uids.List,
 	})
+}
+
+// checkSlurmConf looks for the configured file where Slurm's tools run: they try for a
+// minute if it is not there. A site that cannot be reached, or a directory that cannot be
+// listed, tells nothing of it.
+func checkSlurmConf(ctx context.Context, at site.Site, conf string) error {
+	if conf == "" {
+		return nil
+	}
+	me, err := at.User(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be asked is no fault of the file's
+	}
+	entries, err := at.List(ctx, filepath.Dir(conf))
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	if !slices.ContainsFunc(entries, func(e site.Entry) bool { return e.Name == filepath.Base(conf) && !e.Dir }) {
+		return fmt.Errorf("slurm.conf names %s, which is not there on %s: set it to the path of Slurm's configuration file, or leave it out for the default of Slurm's tools", conf, me.Host)
+	}
+	return nil
 }
 
 func newFlux(ctx context.Context, c provider.Config, _ surroundings) (wlm.Manager, error) {

@@ -84,7 +84,7 @@ func TestHPCRuntimesFitTheVirtualNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pod := range pods(t, in) {
 				assert.Nil(t, translate.Admit(pod, site), pod.Name)
-				assert.Empty(t, translate.Warnings(pod), pod.Name)
+				assert.Empty(t, translate.Warnings(pod, site), pod.Name)
 			}
 		})
 	}

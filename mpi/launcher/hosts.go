@@ -67,9 +67,12 @@ func hostOf(word string) (Host, error) {
 	return h, nil
 }
 
+// maxSlots is more than any host has, and so few that a sum is still a number.
+const maxSlots = 1 << 30
+
 func slots(s string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > maxSlots {
 		return 0, fmt.Errorf("%q is no number of slots", s)
 	}
 	return n, nil

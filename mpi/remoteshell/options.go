@@ -31,6 +31,11 @@ func (c *commandLine) configure(option string) error {
 		if err != nil {
 			return fmt.Errorf("option -o %s: %w", option, err)
 		}
+		for _, entry := range entries {
+			if strings.Index(entry, "=") < 1 {
+				return fmt.Errorf("option -o %s: %q is not NAME=value", option, entry)
+			}
+		}
 		c.setEnv = append(c.setEnv, entries...)
 	case "sendenv":
 		c.sendEnv = append(c.sendEnv, strings.Fields(value)...)

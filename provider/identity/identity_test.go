@@ -136,7 +136,7 @@ func TestAMatchDoesNotChangeTheRules(t *testing.T) {
 func bounded(t *testing.T) identity.Identity {
 	return match(t, identity.Identity{
 		Account: "ml", Partitions: []string{"gpu", "cpu"}, QOS: "normal", QOSes: []string{"normal", "high"},
-		Limits: identity.Limits{TimeLimit: metav1.Duration{Duration: time.Hour}, Pods: 4, GPUs: 8},
+		Limits: identity.Limits{TimeLimit: identity.TimeLimit{Duration: time.Hour}, Pods: 4, GPUs: 8},
 	})
 }
 

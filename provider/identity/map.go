@@ -62,7 +62,7 @@ type Identity struct {
 // Limits bound one gang; 0 is no bound.
 type Limits struct {
 	// TimeLimit bounds the job's time limit, and is that of a gang that names none.
-	TimeLimit metav1.Duration `json:"timeLimit,omitempty"`
+	TimeLimit TimeLimit `json:"timeLimit,omitzero"`
 	// Pods and GPUs bound what a gang has in all. A gang has no more nodes than pods.
 	Pods int `json:"pods,omitempty"`
 	GPUs int `json:"gpus,omitempty"`

@@ -176,6 +176,9 @@ func (r Rule) badPaths() []problem {
 		if err := c.Validate(); err != nil {
 			all = append(all, problem{indexed("claims", i), err})
 		}
+		if c.Default && i < len(r.Claims)-1 {
+			all = append(all, problem{indexed("claims", i), errors.New("it is the default, and no claim gets to those after it: put it last")})
+		}
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func TestRulesAreChecked(t *testing.T) {
 		"no account":                    {identity.Rule{Identity: identity.Identity{Accounts: []string{""}}}, `identity[0].accounts[0]: "" is no name`},
 		"a field in a partition":        {identity.Rule{Identity: identity.Identity{Partition: "{namespace}"}}, `identity[0].partition: {namespace} cannot be in it`},
 		"a limit below 0":               {identity.Rule{Identity: identity.Identity{Limits: identity.Limits{Pods: -1}}}, `identity[0].limits.pods: a limit must not be negative`},
-		"a time limit below 0":          {identity.Rule{Identity: identity.Identity{Limits: identity.Limits{TimeLimit: metav1.Duration{Duration: -time.Hour}}}}, `identity[0].limits.timeLimit: a limit`},
+		"a time limit below 0":          {identity.Rule{Identity: identity.Identity{Limits: identity.Limits{TimeLimit: identity.TimeLimit{Duration: -time.Hour}}}}, `identity[0].limits.timeLimit: a limit`},
 		"a relative path":               {identity.Rule{Identity: identity.Identity{HostPaths: []string{"data"}}}, `identity[0].hostPaths[0]: "data" is no absolute path`},
 		"a path upwards":                {identity.Rule{Identity: identity.Identity{ReadOnlyHostPaths: []string{"/a", "/a/../b"}}}, `identity[0].readOnlyHostPaths[1]: "/a/../b" is no absolute path`},
 		"a field that is not closed":    {identity.Rule{Identity: identity.Identity{HostPaths: []string{"/a/{user"}}}, `identity[0].hostPaths[0]: "/a/{user" is no`},

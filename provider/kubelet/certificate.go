@@ -76,17 +76,34 @@ func (f *fileCertificate) current() *tls.Certificate { return f.pair.Load() }
 
 func (f *fileCertificate) run(ctx context.Context) { f.content.Run(ctx, 1) }
 
-// requestedCertificate is asked for by a CertificateSigningRequest of the signer
+// RequestedCertificate is asked for by a CertificateSigningRequest of the signer
 // kubernetes.io/kubelet-serving, and again before it ends. It is kept in a
 // directory, so a restart does not ask anew. Somebody must approve each request:
 // Kubernetes itself approves none of this signer.
-type requestedCertificate struct {
+type RequestedCertificate struct {
 	manager certificate.Manager
 }
 
-func newRequestedCertificate(ctx context.Context, c Config, clientset kubernetes.Interface) (*requestedCertificate, error) {
+// Request asks for a node's serving certificate before anybody serves with it, as a
+// process does that stands by, and keeps it current until the context ends. Of the
+// configuration it reads NodeName, Address, CertDir and Recorder.
+func Request(ctx context.Context, c Config, clientset kubernetes.Interface) (*RequestedCertificate, error) {
+	requested, err := newRequestedCertificate(ctx, c, clientset)
+	if err != nil {
+		return nil, err
+	}
+	go requested.run(ctx)
+	return requested, nil
+}
+
+// keptCertificate is one that somebody else keeps current.
+type keptCertificate struct{ *RequestedCertificate }
+
+func (keptCertificate) run(context.Context) {}
+
+func newRequestedCertificate(ctx context.Context, c Config, clientset kubernetes.Interface) (*RequestedCertificate, error) {
 	if err := os.MkdirAll(c.CertDir, 0o700); err != nil {
-		return nil, fmt.Errorf("preparing the serving certificate's directory: %w", err)
+		return nil, fmt.Errorf("preparing kubelet.certDir for the serving certificate: %w; make the directory for the node's user, or name another one", err)
 	}
 	store, err := certificate.NewFileStore("gangline-node-serving", c.CertDir, c.CertDir, "", "")
 	if err != nil {
@@ -109,7 +126,7 @@ func newRequestedCertificate(ctx context.Context, c Config, clientset kubernetes
 	if err != nil {
 		return nil, fmt.Errorf("preparing the serving certificate's requests: %w", err)
 	}
-	return &requestedCertificate{manager: manager}, nil
+	return &RequestedCertificate{manager: manager}, nil
 }
 
 // certificateRequest is what the signer kubernetes.io/kubelet-serving takes. The
@@ -126,9 +143,9 @@ func certificateRequest(c Config) *x509.CertificateRequest {
 	return request
 }
 
-func (r *requestedCertificate) current() *tls.Certificate { return r.manager.Current() }
+func (r *RequestedCertificate) current() *tls.Certificate { return r.manager.Current() }
 
-func (r *requestedCertificate) run(ctx context.Context) {
+func (r *RequestedCertificate) run(ctx context.Context) {
 	r.manager.Start()
 	<-ctx.Done()
 	r.manager.Stop()
@@ -173,6 +190,9 @@ func (c askingRequests) Create(ctx context.Context, csr *certificatesv1.Certific
 
 // newCertificates chooses by what is configured.
 func newCertificates(ctx context.Context, c Config, clientset kubernetes.Interface) (certificates, error) {
+	if c.Requested != nil {
+		return keptCertificate{c.Requested}, nil
+	}
 	if c.CertDir != "" {
 		return newRequestedCertificate(ctx, c, clientset)
 	}

@@ -174,3 +174,19 @@ func TestCertificateRequestIsOneThatTheSignerTakes(t *testing.T) {
 	assert.Empty(t, parsed.URIs)
 	assert.ElementsMatch(t, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}, request.Spec.Usages)
 }
+
+func TestCertificateOfWhoStandsByIsThereAtOnce(t *testing.T) {
+	s := newSigner(t)
+	config := Config{NodeName: "hpc", Address: "127.0.0.1", CertDir: t.TempDir() + "/pki", Recorder: record.NewFakeRecorder(10)}
+	requested, err := Request(t.Context(), config, s.clientset)
+	require.NoError(t, err)
+	s.approve(t, s.next(t), time.Hour)
+	require.Eventually(t, func() bool { return requested.current() != nil }, time.Minute, 20*time.Millisecond)
+
+	config.Requested = requested
+	certificates, err := newCertificates(t.Context(), config, s.clientset)
+	require.NoError(t, err)
+	_, err = serial(serveTable(t, &Server{handler: mux(nil, &access{}), certificates: certificates}), s.authority)
+	require.NoError(t, err)
+	assert.Empty(t, s.requests, "who leads then does not ask again")
+}

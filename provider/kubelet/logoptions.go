@@ -98,7 +98,8 @@ func since(o *corev1.PodLogOptions) time.Time {
 		return o.SinceTime.Time
 	}
 	if o.SinceSeconds != nil {
-		return time.Now().Add(-time.Duration(*o.SinceSeconds) * time.Second)
+		const longest = 100 * 365 * 24 * 60 * 60 // beyond some 290 years it would be a time to come
+		return time.Now().Add(-time.Duration(min(*o.SinceSeconds, longest)) * time.Second)
 	}
 	return time.Time{}
 }

@@ -64,6 +64,8 @@ type Config struct {
 	// the API server and kept in CertDir.
 	CertFile, KeyFile string
 	CertDir           string
+	// Requested is one of CertDir that was asked for already; nil if none was.
+	Requested *RequestedCertificate
 	// ClientCAFile holds the CA of the API server's client certificate.
 	ClientCAFile string
 	// Reviews asks the API server about callers. It should have a rate of its
@@ -98,7 +100,7 @@ func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pod
 	if err != nil {
 		return nil, err
 	}
-	streams := &streams{pods: pods}
+	streams, crowd := &streams{pods: pods}, &crowd{}
 	stats := newStats(c.NodeName, c.Usages)
 	table := routes(handlers{
 		healthz:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
@@ -106,13 +108,13 @@ func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pod
 		metrics:     promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}),
 		pods:        api.HandleRunningPods(pods.List),
 		runningPods: api.HandleRunningPods(pods.Running),
-		logs:        &logs{pods: pods},
+		logs:        crowd.bound(&logs{pods: pods}),
 		page:        http.StripPrefix(pagePath, c.Page),
 		summary:     http.HandlerFunc(stats.ServeSummary),
 		resource:    http.HandlerFunc(stats.ServeResource),
-		exec:        failing(streams.exec),
-		attach:      failing(streams.attach),
-		portForward: failing(streams.portForward),
+		exec:        crowd.bound(failing(streams.exec)),
+		attach:      crowd.bound(failing(streams.attach)),
+		portForward: crowd.bound(failing(streams.portForward)),
 	})
 	return &Server{
 		config: c, handler: mux(table, who), certificates: certificates,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -83,7 +84,12 @@ func hasProcess(c corev1.ContainerStatus) bool {
 func (t target) dial(ctx context.Context) (*sshd.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	address := net.JoinHostPort(t.agent.Address, strconv.Itoa(t.agent.SSHPort))
+	// The report is its user's word. A name could mean anything to this process's resolver.
+	ip, err := netip.ParseAddr(t.agent.Address)
+	if err != nil {
+		return nil, failed("the agent of pod %s/%s reports no address that is one", t.pod.Namespace, t.pod.Name)
+	}
+	address := net.JoinHostPort(ip.String(), strconv.Itoa(t.agent.SSHPort))
 	conn, err := t.place.Site.DialContext(ctx, "tcp", address)
 	var client *sshd.Client
 	if err == nil {

@@ -25,6 +25,11 @@ func (c *changing) State() State {
 	return s
 }
 
+// fixed is a source whose state does not change.
+type fixed struct{ state State }
+
+func (f fixed) State() State { return f.state }
+
 func serve(t *testing.T, s Source) *httptest.Server {
 	h, err := NewHandler(s)
 	require.NoError(t, err)
@@ -124,4 +129,33 @@ func TestTheFilesStayAtHome(t *testing.T) {
 			assert.NotRegexp(t, regexp.MustCompile(forbidden), string(data), name)
 		}
 	}
+}
+
+func TestSeveralNodesOnLoopback(t *testing.T) {
+	handler := func(node string) http.Handler {
+		h, err := NewHandler(fixed{State{Node: node}})
+		require.NoError(t, err)
+		return h
+	}
+	get := func(h http.Handler, path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	both := together([]Named{{"hpc", handler("hpc")}, {"gpu", handler("gpu")}})
+	code, text := get(both, "/")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, `<a href="nodes/hpc/">hpc</a>`)
+	for _, node := range []string{"hpc", "gpu"} {
+		code, text = get(both, "/nodes/"+node+"/")
+		assert.Equal(t, http.StatusOK, code)
+		assert.Contains(t, text, `<script src="page.js"`)
+		_, text = get(both, "/nodes/"+node+"/api/state")
+		assert.Contains(t, text, `"node":"`+node+`"`)
+	}
+	code, _ = get(both, "/api/state")
+	assert.Equal(t, http.StatusNotFound, code)
+
+	_, text = get(together([]Named{{"hpc", handler("hpc")}}), "/api/state")
+	assert.Contains(t, text, `"node":"hpc"`, "a single one is where it has always been")
 }

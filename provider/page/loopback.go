@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net"
 	"net/http"
 	"net/netip"
@@ -40,8 +41,42 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// ServeLoopback serves the page at a loopback address until the context ends.
-func ServeLoopback(ctx context.Context, address string, page http.Handler) error {
+// Named is the page of one virtual node.
+type Named struct {
+	Node string
+	Page http.Handler
+}
+
+// together serves several pages: a list of them, and each below its node's name. A single
+// one is served as it is.
+func together(pages []Named) http.Handler {
+	if len(pages) == 1 {
+		return pages[0].Page
+	}
+	mux := http.NewServeMux()
+	var names []string
+	for _, p := range pages {
+		names = append(names, p.Node)
+		mux.Handle("/nodes/"+p.Node+"/", http.StripPrefix("/nodes/"+p.Node, p.Page))
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		_ = list.Execute(w, names) // the client has gone
+	})
+	return mux
+}
+
+// list names the virtual nodes of a process.
+var list = template.Must(template.New("list").Parse(`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Gangline</title></head>
+<body><h1>Virtual nodes</h1><ul>{{range .}}<li><a href="nodes/{{.}}/">{{.}}</a></li>{{end}}</ul></body>
+</html>
+`))
+
+// ServeLoopback serves the pages at a loopback address until the context ends.
+func ServeLoopback(ctx context.Context, address string, pages []Named) error {
 	if err := CheckLoopback(address); err != nil {
 		return err
 	}
@@ -51,7 +86,7 @@ func ServeLoopback(ctx context.Context, address string, page http.Handler) error
 	}
 	const headerTimeout, idleTimeout = 10 * time.Second, 90 * time.Second
 	server := &http.Server{
-		Handler: local(page), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: local(together(pages)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -113,6 +114,11 @@ func TestPortsAndCertificates(t *testing.T) {
 	assert.Equal(t, doctor.Fail, judgeCertificates(p, certificates{ends: now.AddDate(0, 0, -3)}, now).Status)
 	assert.Equal(t, doctor.Fail, judgeCertificates(p, certificates{err: errors.New("no such file")}, now).Status)
 	assert.Equal(t, doctor.Info, judgeCertificates(p, certificates{signed: true}, now).Status)
+	p.CertDir = "/pki"
+	assert.Equal(t, doctor.OK, judgeCertDir(p, nil).Status)
+	line := judgeCertDir(p, syscall.EACCES)
+	assert.Equal(t, doctor.Fail, line.Status)
+	assert.Contains(t, line.Message, "kubelet.certDir /pki cannot be written as ")
 }
 
 func ok(node string) doctor.Report {
@@ -216,9 +222,23 @@ func TestRights(t *testing.T) {
 	assert.Contains(t, text(checkAPI(t.Context(), fakeAPI{err: errors.New("connection refused")}, rights)), "fail  API server, reachability: connection refused")
 }
 
-// What is asked for is what the manifest gives, and no less.
+// What is asked for is what the manifests give, and no less.
 func TestTheManifestGivesTheRights(t *testing.T) {
-	data, err := os.ReadFile("../../charts/manifests/node/rbac.yaml")
+	for manifest, rights := range map[string][]Right{
+		"rbac.yaml": Rights("gangline-system", true), "provisioner.yaml": ProvisionerRights(),
+	} {
+		var asked []string
+		for _, r := range rights {
+			asked = append(asked, r.String())
+		}
+		assert.ElementsMatch(t, given(t, manifest), asked, manifest)
+	}
+}
+
+// given are the rights that a manifest of the node's gives.
+func given(t *testing.T, manifest string) []string {
+	t.Helper()
+	data, err := os.ReadFile("../../charts/manifests/node/" + manifest)
 	require.NoError(t, err)
 	var given []string
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
@@ -235,11 +255,7 @@ func TestTheManifestGivesTheRights(t *testing.T) {
 			}
 		}
 	}
-	var asked []string
-	for _, r := range Rights("gangline-system", true) {
-		asked = append(asked, r.String())
-	}
-	assert.ElementsMatch(t, given, asked)
+	return given
 }
 
 func TestReports(t *testing.T) {
@@ -254,4 +270,37 @@ func TestReports(t *testing.T) {
 	b.Reset()
 	require.NoError(t, r.JSON(&b))
 	assert.Contains(t, b.String(), `"where": "hpc1, hpc2"`)
+}
+
+func TestADirectoryThatCanBeMadeIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, Writable(dir))
+	require.NoError(t, Writable(filepath.Join(dir, "a", "b")))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.ErrorIs(t, Writable(file), syscall.ENOTDIR)
+	require.ErrorIs(t, Writable(filepath.Join(file, "a")), syscall.ENOTDIR)
+}
+
+func TestWhoChecks(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		self Self
+		want doctor.Status
+		says string
+	}{
+		"an ordinary user":          {Self{Name: "ada", UID: 7, Ordinary: true}, doctor.Info, "all is checked as ada (uid 7)"},
+		"root for the jobs' user":   {Self{Name: "root", Ordinary: true}, doctor.Fail, "preflight runs as root"},
+		"another than root, setuid": {Self{Name: "ada", UID: 7, Root: true}, doctor.Fail, "cannot act for others"},
+		"root, setuid":              {Self{Name: "root", Root: true}, doctor.Info, "root (uid 0)"},
+		"by sudo or ssh":            {Self{Name: "ada", UID: 7}, doctor.Info, "as whom gangline-node is to run"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			line := judgeSelf(tc.self)
+			assert.Equal(t, tc.want, line.Status)
+			assert.Contains(t, line.Message, tc.says)
+		})
+	}
 }

@@ -6,11 +6,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/doctor"
 )
@@ -19,20 +23,28 @@ const (
 	thisMachine = "this machine"
 	checkPort   = "node's port"
 	checkCerts  = "certificates"
+
+	checkCertDir = "certificates' directory"
 )
 
 // Port is a node's own port and its certificates.
 type Port struct {
 	Address string
 	Port    int32
-	// CertFile and KeyFile are empty where the cluster signs the certificate.
+	// CertFile and KeyFile are empty where the cluster signs the certificate, which is
+	// then kept in CertDir.
 	CertFile, KeyFile string
+	CertDir           string
 	ClientCAFile      string
 }
 
 // checkMachine looks at what the node's port needs of this machine.
 func checkMachine(ctx context.Context, p Port) []Line {
-	return []Line{judgePort(p, listen(ctx, p)), judgeCertificates(p, expiry(p), time.Now())}
+	lines := []Line{judgePort(p, listen(ctx, p)), judgeCertificates(p, expiry(p), time.Now())}
+	if p.CertDir != "" {
+		lines = append(lines, judgeCertDir(p, Writable(p.CertDir)))
+	}
+	return lines
 }
 
 func listen(ctx context.Context, p Port) error {
@@ -79,6 +91,36 @@ func expiry(p Port) certificates {
 		return certificates{err: fmt.Errorf("reading kubelet.certFile: %w", err)}
 	}
 	return certificates{ends: leaf.NotAfter}
+}
+
+// Writable tells why a directory cannot be written or, if it is not there, made. It changes
+// nothing.
+func Writable(dir string) error {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
+			continue // what is above it must be writable then
+		}
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "open", Path: at, Err: syscall.ENOTDIR}
+		}
+		if err != nil {
+			return err
+		}
+		if err := unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+			return &fs.PathError{Op: "write", Path: at, Err: err}
+		}
+		return nil
+	}
+}
+
+// judgeCertDir judges where a certificate is kept that the cluster signs.
+func judgeCertDir(p Port, err error) Line {
+	if err == nil {
+		return good(thisMachine, checkCertDir, doctor.OK, "%s can be written", p.CertDir)
+	}
+	return bad(thisMachine, checkCertDir, doctor.Fail, fmt.Sprintf("make the directory for the node's user (install -d -m 700 -o USER %s), or set kubelet.certDir to another one", p.CertDir),
+		"kubelet.certDir %s cannot be written as %s: %v", p.CertDir, myName(), err)
 }
 
 // renewSoon is when an old certificate is worth a word.

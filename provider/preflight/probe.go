@@ -86,6 +86,9 @@ func (p *probe) checkSite(ctx context.Context) []Line {
 	if err == nil {
 		me, err = s.User(ctx)
 	}
+	if err != nil && p.options.Self.Ordinary {
+		return []Line{bad(where, checkSite, doctor.Fail, "run preflight, and gangline-node, as the user whose the jobs are to be", "%v", err)}
+	}
 	if err != nil {
 		return []Line{bad(where, checkSite, doctor.Fail, "look at access in the node's configuration: the mode, the login node's address, its host key and the user's key; \"ssh\" or \"sudo -u\" with the same must work by hand",
 			"the site cannot be reached: %v", err)}
@@ -146,6 +149,7 @@ func (p *probe) prepare(ctx context.Context) *Line {
 	order := doctor.Order{
 		Tasks: p.tasks, GPUs: p.gpus, Version: p.options.Version, ClientKey: ssh.MarshalAuthorizedKey(p.client.PublicKey()),
 		PeerSeconds: int(peerWait.Seconds()), LifeSeconds: int(doctorLife.Seconds()),
+		Scratch: p.options.Scratch, Directories: p.options.Directories,
 	}
 	p.seen.written = time.Now()
 	if err := site.WriteJSON(ctx, p.site, doctor.OrderFile(p.dir), order); err != nil {

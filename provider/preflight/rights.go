@@ -82,9 +82,20 @@ func rules(own string, certificates bool) []rule {
 }
 
 // Rights are all that the node needs, one by one.
-func Rights(own string, certificates bool) []Right {
+func Rights(own string, certificates bool) []Right { return each(rules(own, certificates)) }
+
+// ProvisionerRights are those that making volumes for claims needs beside.
+func ProvisionerRights() []Right {
+	return each([]rule{
+		{"", "persistentvolumeclaims", "list watch", ""},
+		{"", "persistentvolumes", "list watch create delete", ""},
+		{"storage.k8s.io", "storageclasses", "get", ""},
+	})
+}
+
+func each(rules []rule) []Right {
 	var rights []Right
-	for _, rule := range rules(own, certificates) {
+	for _, rule := range rules {
 		groups := strings.Fields(rule.groups)
 		if len(groups) == 0 {
 			groups = []string{""} // Kubernetes' core

@@ -44,10 +44,14 @@ type Options struct {
 	APIError error
 	Rights   []Right
 	Ports    []Port
+	// Self is who checks, Remarks what of the configuration may not be what was meant.
+	Self    Self
+	Remarks []string
 
-	// Manager is the workload manager, ManagerError why there is none. OneNode tells that
-	// all of its nodes are this machine.
+	// Manager is the workload manager, ManagerError why there is none; Kind is slurm, flux
+	// or local. OneNode tells that all of its nodes are this machine.
 	Manager      wlm.Manager
+	Kind         string
 	ManagerError error
 	OneNode      bool
 	Wanted       []Wanted
@@ -58,8 +62,10 @@ type Options struct {
 	Met func(uid int)
 	// Unknown says which users cannot be known beforehand.
 	Unknown []string
-	// Spool and Agent are as in the node's configuration.
-	Spool, Agent string
+	// Spool, Agent and Scratch are as in the node's configuration, Directories those that
+	// it names for volumes.
+	Spool, Agent, Scratch string
+	Directories           []string
 
 	// NoJob leaves the job out. Nodes is how many nodes it has, 0 for all that are usable;
 	// GPUs how many GPUs on each, below 0 for one where each node has one.
@@ -81,6 +87,10 @@ const (
 func Run(ctx context.Context, o Options) (Report, error) {
 	var lines []Line
 	say := func(format string, args ...any) { fmt.Fprintf(o.Progress, format+"\n", args...) }
+	lines = append(lines, judgeSelf(o.Self))
+	for _, text := range o.Remarks {
+		lines = append(lines, bad("configuration", "remark", doctor.Warn, "change it, unless it is meant so", "%s", text))
+	}
 	for _, p := range o.Ports {
 		lines = append(lines, checkMachine(ctx, p)...)
 	}
@@ -90,7 +100,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	} else {
 		lines = append(lines, checkAPI(ctx, o.API, o.Rights)...)
 	}
-	say("asking the workload manager")
+	say("asking the workload manager, which may take a minute if it is not there")
 	found, inv, known := checkManager(ctx, o)
 	lines = append(lines, found...)
 	for _, text := range o.Unknown {
@@ -119,13 +129,27 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return Report{Lines: merge(lines)}, context.Cause(ctx)
 }
 
+// managerCures are what helps if a kind of workload manager does not answer.
+func managerCures() map[string]string {
+	return map[string]string{
+		"slurm": "see that its tools work here as the node's user (sinfo, squeue), that its controller runs, and that slurm.bin, slurm.conf or slurm.rest name the right ones",
+		"flux":  "see that flux resource list works here as the node's user, and that flux.uri and flux.library name the right ones",
+		"local": "make local.stateDir for the node's user, on a disk of this machine",
+	}
+}
+
 // managerTimeout bounds one question to the workload manager.
 const managerTimeout = time.Minute
 
 // checkManager asks for what there is. It reports whether that is known.
 func checkManager(ctx context.Context, o Options) ([]Line, wlm.Inventory, bool) {
-	const cure = "see that its tools work here as the node's user (sinfo, squeue), that its controller runs, and that slurm.bin, slurm.conf or slurm.rest name the right ones"
+	cure := managerCures()[o.Kind]
+	asking := ctx
 	failed := func(err error) ([]Line, wlm.Inventory, bool) {
+		if asking.Err() != nil {
+			return []Line{bad(workloadManager, checkReach, doctor.Fail, "give it a minute, which is how long Slurm's tools try before they say what is wrong; or run sinfo by hand as the same user",
+				"preflight was told to end (%v) before the workload manager had answered", context.Cause(asking))}, wlm.Inventory{}, false
+		}
 		return []Line{bad(workloadManager, checkReach, doctor.Fail, cure, "%v", err)}, wlm.Inventory{}, false
 	}
 	if o.ManagerError != nil {

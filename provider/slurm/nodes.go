@@ -2,8 +2,9 @@ package slurm
 
 import (
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/gangline/gangline/translate"
 )
 
 // NodeUsable tells whether a node with these words for its state can be had, if not at
@@ -26,31 +27,7 @@ func NodeUsable(words ...string) bool {
 
 // GPUs counts the GPUs in a node's generic resources, such as
 // "gpu:h100:8(S:0-1),nic:2": of all types, wherever they sit.
-func GPUs(gres string) int {
-	total, depth := 0, 0
-	entries := strings.FieldsFunc(gres, func(r rune) bool {
-		switch r { // commas in brackets separate sockets, not resources
-		case '(':
-			depth++
-		case ')':
-			depth--
-		}
-		return r == ',' && depth == 0
-	})
-	for _, entry := range entries {
-		entry, _, _ = strings.Cut(entry, "(")
-		parts := strings.Split(entry, ":")
-		if parts[0] != "gpu" {
-			continue
-		}
-		count, err := strconv.Atoi(parts[len(parts)-1])
-		if err != nil {
-			count = 1 // Slurm's default, where a count is not given
-		}
-		total += count
-	}
-	return total
-}
+func GPUs(gres string) int { return translate.ParseGres(gres).Count("gpu") }
 
 // Features are the features in Slurm's list of them: separated by commas, "(null)" for
 // none.

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/gangline/gangline/provider/wlm"
 )
@@ -59,11 +60,14 @@ func States() []State {
 	}
 }
 
+// states is the table, made once: a listing asks for each of ten thousand jobs.
+var states = sync.OnceValue(States)
+
 // StateOf reads a job's state: squeue's one word, or slurmrestd's list of the state and
 // its flags. It returns the word that squeue would show with its meaning. One that the
 // table lacks makes the whole unknown, which changes nothing.
 func StateOf(words ...string) State {
-	table := States()
+	table := states()
 	shown := len(table)
 	for _, word := range words {
 		i := slices.IndexFunc(table, func(s State) bool { return s.Name == word })

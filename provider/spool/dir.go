@@ -172,6 +172,8 @@ const (
 	// takes some hundred times its bytes in the file.
 	maxReport = 1 << 20
 	maxListed = 1000
+	// maxBinding bounds the texts of a Binding, in bytes.
+	maxBinding = 4 << 10
 	// maxObjects is more than the slots and names of any gang: an empty one takes two
 	// bytes in the file and some hundred in memory.
 	maxObjects = 200_000
@@ -188,17 +190,25 @@ func most(v any) int64 {
 	return maxFile
 }
 
-// tooLong tells whether a report lists more than any pod has.
+// tooLong tells whether a file lists, or says, more than is true of any pod or gang.
 func tooLong(v any) bool {
-	s, ok := v.(*Status)
-	if !ok {
-		return false
+	switch v := v.(type) {
+	case *Status:
+		longest := len(v.Agent.RendezvousPorts)
+		if p := v.Pod; p != nil {
+			longest = max(longest, len(p.InitContainers), len(p.Containers), len(p.EphemeralContainers), len(p.Events))
+		}
+		return longest > maxListed
+	case *Binding:
+		return len(v.PodUID)+len(v.Pod)+len(v.Action)+len(v.Recipient) > maxBinding
+	case *Gang:
+		inTasks := 0
+		for _, task := range v.Tasks {
+			inTasks += len(task)
+		}
+		return max(len(v.Tasks), inTasks, len(v.Names)) > max(len(v.Slots), 1) // each slot is in one task
 	}
-	longest := len(s.Agent.RendezvousPorts)
-	if p := s.Pod; p != nil {
-		longest = max(longest, len(p.InitContainers), len(p.Containers), len(p.EphemeralContainers), len(p.Events))
-	}
-	return longest > maxListed
+	return false
 }
 
 // readFile reads a plain file. The other side's user owns the directory, so a
@@ -248,7 +258,7 @@ func Decode(path string, data []byte, v any) error {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	if tooLong(v) {
-		return fmt.Errorf("reading %s: it lists more than %d items", path, maxListed)
+		return fmt.Errorf("reading %s: it lists more than %d items, or more than there can be", path, maxListed)
 	}
 	return nil
 }

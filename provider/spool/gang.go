@@ -49,6 +49,9 @@ type Gang struct {
 	MovesPorts bool `json:"movesPorts,omitempty"`
 	// Groups is the number of heterogeneous components the job has.
 	Groups int `json:"groups"`
+	// Scratch is a directory of the HPC nodes' own disks for pods' scratch volumes, with
+	// fields (see ScratchFields); empty for the TMPDIR of the job's environment.
+	Scratch string `json:"scratch,omitempty"`
 }
 
 // Slot is one pod's place in a gang.

@@ -37,6 +37,22 @@ type Desired struct {
 	Update []byte `json:"update,omitempty"`
 }
 
+// Binding is what a Desired says besides its sealed parts: which pod has the slot. A node
+// that begins anew reads those of all slots, and their user may have written anything there.
+type Binding struct {
+	Version      int    `json:"version"`
+	PodUID       string `json:"podUID"`
+	Pod          string `json:"pod"`
+	Action       Action `json:"action"`
+	GraceSeconds int64  `json:"graceSeconds,omitempty"`
+	Recipient    string `json:"recipient,omitempty"`
+}
+
+// Desired is the file without its sealed parts.
+func (b Binding) Desired() Desired {
+	return Desired{Version: b.Version, PodUID: b.PodUID, Pod: b.Pod, Action: b.Action, GraceSeconds: b.GraceSeconds, Recipient: b.Recipient}
+}
+
 // Status is slots/<k>/status.json: what the slot's agent observes.
 type Status struct {
 	Version int   `json:"version"`
@@ -61,8 +77,10 @@ type Agent struct {
 	RendezvousPorts []int `json:"rendezvousPorts,omitempty"`
 	// Recipient is the public half of the agent's key (an age X25519
 	// recipient); the other half never leaves its memory.
-	Recipient string    `json:"recipient"`
-	Started   time.Time `json:"started"`
+	Recipient string `json:"recipient"`
+	// Program is gangline-agent's version; empty for an older one that did not say it.
+	Program string    `json:"program,omitempty"`
+	Started time.Time `json:"started"`
 	// PrivateRoot tells whether pods get their mounts at their own paths.
 	// Where they can't, PrivateRootError says why.
 	PrivateRoot      bool   `json:"privateRoot"`
@@ -132,6 +150,11 @@ type PodOrders struct {
 	MPI          MPI                `json:"mpi,omitzero"`
 	// Logs bounds the logs of each container's run.
 	Logs LogLimits `json:"logs,omitzero"`
+	// Runtime is how the containers' images are run; nil where they are programs of the
+	// HPC node.
+	Runtime *Runtime `json:"runtime,omitempty"`
+	// Site is what the HPC site gives every process of the pod.
+	Site Site `json:"site,omitzero"`
 }
 
 // LogLimits bounds what the log of one run of a container takes. The zero value
@@ -168,6 +191,8 @@ type ContainerOrders struct {
 	Image string `json:"image"`
 	// Argv is the command followed by the args, expanded; never a shell's.
 	Argv []string `json:"argv"`
+	// InImage is set where the container runs in its image.
+	InImage *InImage `json:"inImage,omitempty"`
 	// SSHD is set where the command is sshd: the agent puts its own in that place.
 	SSHD *SSHD `json:"sshd,omitempty"`
 	// Env is the whole environment of the pod; later entries win. The agent
@@ -257,6 +282,9 @@ type Host struct {
 	Allowed []AllowedDir `json:"allowed"`
 	// ReadOnly keeps all mounts of the volume from writing.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Mode is that of directories which are made, as chmod(1) counts it (0o2770); nil for
+	// 0755 without what the umask takes.
+	Mode *int32 `json:"mode,omitempty"`
 }
 
 // AllowedDir is a directory of the HPC node that pods may mount, with all below it.

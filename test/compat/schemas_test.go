@@ -21,9 +21,16 @@ func TestCRDsAreTheSame(t *testing.T) {
 	require.NoError(t, err, "finding Kubeflow Trainer's module")
 	theirDir := filepath.Join(strings.TrimSpace(string(out)), "manifests", "base", "crds")
 	const mpiImplementations = ".schema.openAPIV3Schema.properties.spec.properties.mlPolicy.properties.mpi.properties.mpiImplementation.enum"
+	// Their words, and what to do.
+	said := func(field string) string {
+		return fmt.Sprintf(".spec.versions.v1alpha1.schema.openAPIV3Schema.properties.spec.properties.%s.x-kubernetes-validations: "+
+			"theirs: [map[message:field is immutable rule:self == oldSelf]]; "+
+			"ours: [map[message:field is immutable: delete the TrainJob first, or give this one another name rule:self == oldSelf]]", field)
+	}
 	for name, allowed := range map[string][]string{
 		"trainer.kubeflow.org_trainjobs.yaml": {
 			".spec.names.shortNames: theirs: <nil>; ours: [tj]",
+			said("runtimeRef"), said("trainer"),
 		},
 		"trainer.kubeflow.org_trainingruntimes.yaml": {
 			".spec.versions.v1alpha1" + mpiImplementations + ": theirs: [OpenMPI ]; ours: [OpenMPI Intel MPICH ]",

@@ -122,6 +122,9 @@ func (o upOptions) upArgs(l layout) []string {
 		}
 		args = append(args, "--listen-extra="+strings.Join(ips, ","))
 	}
+	if o.respawn {
+		args = append(args, "--respawn")
+	}
 	for _, user := range o.auditUsers {
 		args = append(args, "--audit-users="+user)
 	}

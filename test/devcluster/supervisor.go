@@ -8,14 +8,20 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // etcdPatience is how long etcd may take to close its files. It needs a fraction of a second.
 const etcdPatience = 3 * time.Second
+
+// respawnPause keeps a component that cannot live from being started in a circle.
+const respawnPause = 300 * time.Millisecond
 
 // errStopping is the cause that ends a run as it was meant to end.
 var errStopping = errors.New("the cluster is being stopped")
@@ -30,19 +36,70 @@ type supervisor struct {
 	// fail ends the run. Only the first cause counts, so a death during the stop is not taken for a failure.
 	fail      context.CancelCauseFunc
 	processes []*process
+	// respawned, once set, has a component that ends started again, and is called each time that was done.
+	respawned atomic.Pointer[func()]
 }
 
 type process struct {
-	name string
-	cmd  *exec.Cmd
-	// done is closed when the process is gone.
+	name  string
+	flags []string
+	// mu guards cmd and stopping: a component may be started again.
+	mu       sync.Mutex
+	cmd      *exec.Cmd
+	stopping bool
+	// done is closed when the process is gone for good.
 	done chan struct{}
 }
 
-// start runs a component. The caller's goroutine must be locked to its thread and must outlive the component: the
-// kernel sends the parent-death signal when the starting *thread* ends, not the process.
+// start runs a component.
+//
+// The kernel sends the parent-death signal when the starting *thread* ends, not the process. So each component has a
+// goroutine that is locked to its thread and outlives it.
 func (s *supervisor) start(component string, flags ...string) error {
-	logFile, err := os.Create(s.layout.log(component))
+	p := &process{name: component, flags: flags, done: make(chan struct{})}
+	s.processes = append(s.processes, p)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer close(p.done)
+		err := s.launch(p)
+		started <- err
+		for err == nil {
+			err = p.cmd.Wait()
+			if err == nil {
+				err = errors.New("exit status 0")
+			}
+			err = s.ended(p, err)
+		}
+	}()
+	return <-started
+}
+
+// ended is what happens when a component has ended: nil if it runs again.
+func (s *supervisor) ended(p *process, how error) error {
+	respawned := s.respawned.Load()
+	if respawned == nil {
+		s.fail(&componentError{component: p.name, logFile: s.layout.log(p.name), err: how})
+		return how
+	}
+	time.Sleep(respawnPause)
+	if err := s.launch(p); err != nil {
+		s.fail(&componentError{component: p.name, logFile: s.layout.log(p.name), err: errors.Join(how, err)})
+		return err
+	}
+	(*respawned)()
+	return nil
+}
+
+// launch starts a component's process, unless the cluster is being stopped.
+func (s *supervisor) launch(p *process) error {
+	component, flags := p.name, p.flags
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping {
+		return errStopping
+	}
+	logFile, err := os.OpenFile(s.layout.log(component), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the log of %s: %w", component, err)
 	}
@@ -63,17 +120,18 @@ func (s *supervisor) start(component string, flags ...string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", component, err)
 	}
-	p := &process{name: component, cmd: cmd, done: make(chan struct{})}
-	s.processes = append(s.processes, p)
-	go func() {
-		err := cmd.Wait()
-		if err == nil {
-			err = errors.New("exit status 0")
-		}
-		s.fail(&componentError{component: component, logFile: s.layout.log(component), err: err})
-		close(p.done)
-	}()
+	p.cmd = cmd
 	return nil
+}
+
+// signal sends a signal to a component, which is not started again after it.
+func (p *process) signal(signal os.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(signal)
+	}
 }
 
 // stop ends the components, the last started first, so that none sees the one it depends on go away.
@@ -84,13 +142,13 @@ func (s *supervisor) stop() {
 	s.fail(errStopping)
 	for _, p := range slices.Backward(s.processes) {
 		if p.name == componentEtcd {
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			p.signal(syscall.SIGTERM)
 			select {
 			case <-p.done:
 			case <-time.After(etcdPatience):
 			}
 		}
-		_ = p.cmd.Process.Kill()
+		p.signal(syscall.SIGKILL)
 		<-p.done
 	}
 }
@@ -98,7 +156,9 @@ func (s *supervisor) stop() {
 func (s *supervisor) pids() []componentProcess {
 	var pids []componentProcess
 	for _, p := range s.processes {
+		p.mu.Lock()
 		pids = append(pids, componentProcess{Name: p.name, PID: p.cmd.Process.Pid})
+		p.mu.Unlock()
 	}
 	return pids
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"net"
 	"os"
-	"runtime"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +26,7 @@ type upOptions struct {
 	timeout    time.Duration
 	tuning     tuning
 	auditUsers []string
+	respawn    bool
 	progressFD int
 }
 
@@ -35,7 +36,7 @@ func newUpCommand() *cobra.Command {
 		Use:   "up --dir DIR",
 		Short: "Start a cluster",
 		Long: `Start a cluster in the given folder and keep it running until SIGINT or SIGTERM, or, with --detach, until
-"devcluster down". If a component ends, the whole cluster ends.
+"devcluster down". If a component ends, the whole cluster ends, or with --respawn it is started again.
 
 The administrator's kubeconfig DIR/kubeconfig appears when everything is ready, and is gone when the cluster is.
 Its path is printed on stdout. Keys and certificates are in DIR/pki, logs in DIR/logs.
@@ -73,6 +74,7 @@ Several clusters can run side by side: all ports are free ones unless --port say
 	flags.StringVar(&o.tuning.runtimeConfig, "runtime-config", "", "the API server's --runtime-config")
 	flags.StringArrayVar(&o.auditUsers, "audit-users", nil,
 		"users whose requests are written to DIR/logs/audit.log; can be repeated")
+	flags.BoolVar(&o.respawn, "respawn", false, "start a component again that ends, as an init system would")
 	flags.IntVar(&o.tuning.verbosity, "verbosity", 0, "log level of the Kubernetes components")
 	flags.IntVar(&o.progressFD, "progress-fd", 0, "an inherited pipe for progress messages")
 	// Only detach uses it.
@@ -82,9 +84,6 @@ Several clusters can run side by side: all ports are free ones unless --port say
 
 // up runs a cluster until the context ends or something fails.
 func up(ctx context.Context, l layout, o upOptions) error {
-	// The components die with the thread that starts them: see supervisor.start.
-	runtime.LockOSThread()
-
 	p := newProgress(o.progressFD)
 	lock, err := l.lockForUp(ctx)
 	if err != nil {
@@ -257,6 +256,9 @@ func (r *clusterRun) start(ctx context.Context, s *supervisor, port int) error {
 	if err := r.layout.writeState(r.state); err != nil {
 		return err
 	}
+	if r.options.respawn {
+		r.respawn(s)
+	}
 	if err := writeFile(r.layout.kubeconfig(), admin, 0o600); err != nil {
 		return err
 	}
@@ -266,4 +268,19 @@ func (r *clusterRun) start(ctx context.Context, s *supervisor, port int) error {
 		fmt.Println(r.layout.kubeconfig())
 	}
 	return nil
+}
+
+// respawn has components that end started again from now on. The state file tells their new numbers.
+func (r *clusterRun) respawn(s *supervisor) {
+	ready := r.state
+	var mu sync.Mutex
+	again := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ready.Components = s.pids()
+		if err := r.layout.writeState(ready); err != nil {
+			s.fail(err)
+		}
+	}
+	s.respawned.Store(&again)
 }

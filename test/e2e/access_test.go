@@ -31,7 +31,7 @@ func identities() identity.Map {
 	users := harness.Users()
 	return identity.Map{
 		{ServiceAccounts: []string{"other"}, Identity: identity.Identity{
-			User: users[1], Partitions: []string{"batch"}, Limits: identity.Limits{Pods: 2, TimeLimit: metav1.Duration{Duration: time.Hour}},
+			User: users[1], Partitions: []string{"batch"}, Limits: identity.Limits{Pods: 2, TimeLimit: identity.TimeLimit{Duration: time.Hour}},
 		}},
 		{NamespaceSelector: known, Identity: identity.Identity{User: users[0]}},
 	}
@@ -196,7 +196,7 @@ func changedMap(w *world) {
 		require.NoError(w, w.env.Node.Reconfigure(func(c *provider.Config) { c.Identity = m }))
 		w.eventually("the map is read while the node runs", func(ctx context.Context) (bool, string) {
 			out, err := w.env.Kubectl(ctx, "", "get", "events", "--field-selector=reason=ConfigReloaded,involvedObject.name="+w.env.Name, "-o", "jsonpath={.items[*].message}")
-			return err == nil && strings.Contains(out, fmt.Sprintf("%d rules", len(m))), out
+			return err == nil && strings.Contains(out, fmt.Sprintf("anew: %d rule", len(m))), out
 		})
 	}
 	change(identity.Map{{Identity: identity.Identity{User: users[1]}}})

@@ -21,7 +21,9 @@ import (
 // follow one another: each looks at the whole node.
 func TestInventory(t *testing.T) {
 	t.Parallel()
+	loopback := freeLoopback(t)
 	env := environment(t, "inventory", "slurm", 2, func(c *provider.Config) {
+		c.PageAddress = loopback
 		c.CountOthers, c.QueueFactor = true, 1
 		c.InventoryInterval.Duration = time.Second
 		c.Nodes = []provider.NodeEntry{{
@@ -34,6 +36,7 @@ func TestInventory(t *testing.T) {
 	}{
 		{"labels tell what the nodes are like", nodeLabels},
 		{"two partitions are two nodes of one process", twoNodes},
+		{"each has its page on loopback", func(w *world) { pagesOnLoopback(w, loopback) }},
 		{"what others use is not offered, what our own pods use is", othersUse},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(newWorld(t, env)) })

@@ -162,24 +162,32 @@ func heldByQuota(w *world) {
 }
 
 func queuedMPI(w *world) {
+	w.queueMPI("mpi", "mpi-distributed-hpc")
+	assert.Contains(w, w.jobLogs("mpi", "launcher"), "mpi-node-0-0.mpi slots=1\n")
+	w.queueMPI("mpich", "mpich-distributed-hpc") // which Kueue's own library takes for Open MPI
+	assert.Contains(w, w.jobLogs("mpich", "launcher"), "mpich-node-0-0.mpich:1\n")
+}
+
+// queueMPI runs a TrainJob that shows its hostfile.
+func (w *world) queueMPI(name, runtime string) {
+	w.Helper()
 	w.apply(fmt.Sprintf(`
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata:
-  name: mpi
+  name: %s
   labels: {kueue.x-k8s.io/queue-name: hpc}
   annotations: {gangline.dev/cluster: %s}
 spec:
-  runtimeRef: {name: mpi-distributed-hpc}
+  runtimeRef: {name: %s}
   trainer:
     numNodes: 2
     resourcesPerNode: {requests: {cpu: "4", memory: 1Gi}}
     command: [cat, /etc/mpi/hostfile]
-`, w.env.Name))
-	w.complete("mpi")
-	assert.Len(w, slurmJobs(w.jobSetPods("mpi")), 1, "one job for the whole gang")
-	assert.Contains(w, w.jobLogs("mpi", "launcher"), "mpi-node-0-0.mpi")
-	w.waitWorkload("mpi", "Admitted=True", "Finished=True Succeeded")
+`, name, w.env.Name, runtime))
+	w.complete(name)
+	assert.Len(w, slurmJobs(w.jobSetPods(name)), 1, "one job for the whole gang")
+	w.waitWorkload(name, "Admitted=True", "Finished=True Succeeded")
 }
 
 // resumable is a program that takes its time to stop, and is done when it runs again.

@@ -10,6 +10,7 @@ func TestLocal(t *testing.T) {
 		"logs follow":       logsFollow,
 		"exec":              execInPod,
 		"an annotated gang": namedGang,
+		"preflight":         preflightIsWell,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

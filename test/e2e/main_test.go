@@ -82,7 +82,10 @@ func environmentWith(t *testing.T, o harness.Options) *harness.Environment {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	o.Root, o.Dir, o.Cluster = root(), filepath.Join(baseDir, fmt.Sprint(os.Getpid()), o.Name), o.Name
-	o.ControlPlane, o.Progress = control, t.Output()
+	o.Progress = t.Output()
+	if o.ControlPlane == nil {
+		o.ControlPlane = control
+	}
 	o.REST = o.REST || os.Getenv("GANGLINE_TEST_SLURM") == "rest" // all groups over slurmrestd
 	env, err := harness.Start(ctx, o)
 	if err != nil {

@@ -108,7 +108,8 @@ func gangObserved(w *world, url string, c *collector) {
 	w.eventually("the gang runs in the metrics", func(context.Context) (bool, string) {
 		_, text := w.get(url + "/metrics")
 		f := w.measured(text)
-		return value(f["gangline_gangs"], "state", "running") == 1 && value(f["gangline_agents"], "state", "running") == 2, grepMetrics(text)
+		return value(f["gangline_gangs"], "state", "running") == 1 && value(f["gangline_agents"], "state", "running") == 2 &&
+			value(f["gangline_agent_versions"], "version", "dev") == 2, grepMetrics(text)
 	})
 	traceObserved(w, c, pods)
 

@@ -79,7 +79,7 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, 1, stages["Running"], "%v", seen.Gangs)
 	assert.Equal(t, 1, stages["Queued"], "%v", seen.Gangs)
 	assert.Equal(t, 1, stages["Forming"], "%v", seen.Gangs)
-	for _, text := range []string{"JobSet " + w.namespace + "/train", "place 1 of 1 here", hostile, "1 of 3 pods", "partition batch"} {
+	for _, text := range []string{"JobSet " + w.namespace + "/train", "place 1 of 1 among those of this node", hostile, "1 of 3 pods", "partition batch"} {
 		assert.Contains(t, seen.Text, text)
 	}
 	assert.Contains(t, seen.Slots, "page-hpc1")
@@ -88,6 +88,22 @@ func TestPage(t *testing.T) {
 	assert.Less(t, len(seen.Filtered), len(seen.Gangs))
 
 	onLoopback(t, loopback)
+}
+
+// pagesOnLoopback are the pages of a process with two virtual nodes.
+func pagesOnLoopback(w *world, address string) {
+	get := func(path string) string {
+		answer, err := http.Get("http://" + address + path)
+		require.NoError(w, err)
+		defer answer.Body.Close() //nolint:errcheck // it was read
+		data, err := io.ReadAll(answer.Body)
+		require.NoError(w, err)
+		return string(data)
+	}
+	for _, node := range []string{"inventory", "inventory-low"} {
+		assert.Contains(w, get("/"), `href="nodes/`+node+`/"`)
+		assert.Contains(w, get("/nodes/"+node+"/api/state"), `"node":"`+node+`"`)
+	}
 }
 
 // onLoopback is the page where nobody is asked who he is.

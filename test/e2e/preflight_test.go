@@ -82,6 +82,17 @@ func TestPreflight(t *testing.T) {
 		p.find(p.run(1, "--timeout=1s"), doctor.Fail, "has not started in time: it is PENDING", "--nodes")
 		p.interrupt("is PENDING")
 	})
+	t.Run("a directory for certificates that cannot be made, and a slurm.conf that is not there", func(t *testing.T) {
+		p := newFlight(t, env, func(c *provider.Config) {
+			c.Kubelet.CertFile, c.Kubelet.KeyFile, c.Kubelet.CertDir = "", "", "/pki"
+			c.Slurm.Conf = "/nowhere/slurm.conf"
+		})
+		lines := p.run(1)
+		p.find(lines, doctor.Fail, "kubelet.certDir /pki cannot be written as", "install -d -m 700")
+		p.find(lines, doctor.Fail, "slurm.conf names /nowhere/slurm.conf, which is not there on", "")
+		p.root = true
+		p.find(p.run(1, "--no-job"), doctor.Fail, "preflight runs as root", "runuser -u USER")
+	})
 	t.Run("slurmctld is down", func(t *testing.T) {
 		require.NoError(t, env.Slurm.StopController(t.Context()))
 		defer func() { assert.NoError(t, env.Slurm.StartController(context.WithoutCancel(t.Context()))) }()
@@ -89,6 +100,17 @@ func TestPreflight(t *testing.T) {
 		p.down = true
 		p.find(p.run(1), doctor.Fail, "sinfo failed", "that its controller runs")
 	})
+}
+
+// preflightIsWell is about a node to which Slurm's tools mean nothing.
+func preflightIsWell(w *world) {
+	p := newFlight(w.T, w.env, nil)
+	lines := p.run(0)
+	for _, l := range lines {
+		assert.Contains(w, []doctor.Status{doctor.OK, doctor.Info}, l.Status, "%+v", l)
+	}
+	p.find(lines, doctor.OK, "nodes have reported", "")
+	p.find(lines, doctor.OK, "its SSH service answers", "")
 }
 
 // preflightNamesUserNamespaces is about nodes whose kernel forbids them.
@@ -117,6 +139,7 @@ type flight struct {
 	env                *harness.Environment
 	config, kubeconfig string
 	down               bool // Slurm cannot be asked
+	root               bool // it is run as root
 }
 
 // newFlight has a copy of the node's configuration, with changes.
@@ -150,6 +173,9 @@ func (p *flight) command(args ...string) *exec.Cmd {
 	info, err := os.Stat(p.env.Node.Dir()) // the node's user's
 	require.NoError(p, err)
 	owner := info.Sys().(*syscall.Stat_t)
+	if p.root {
+		return cmd
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 	return cmd
 }
@@ -212,7 +238,7 @@ func (p *flight) clean() {
 	for _, e := range entries {
 		assert.NotContains(p, e.Name(), doctor.Prefix)
 	}
-	if p.down {
+	if p.down || p.env.Slurm == nil {
 		return
 	}
 	jobs, err := p.env.Slurm.Squeue(p.Context())

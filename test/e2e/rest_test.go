@@ -27,6 +27,7 @@ func TestREST(t *testing.T) {
 		run  func(*world)
 	}{
 		{"a gang over slurmrestd runs, is heard and ends", gangOverREST},
+		{"preflight over slurmrestd", preflightIsWell},
 		{"a gang over slurmrestd is deleted while slurmrestd is away", deleteWithoutREST},
 		{"each user has a token, and is acted for by sudo", tokensAndSudo},
 	} {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,22 +20,25 @@ import (
 	"github.com/gangline/gangline/test/harness"
 )
 
-// TestStandby runs two processes of one virtual node. Its cases follow one another: each
-// begins with the process that leads and one that stands by, and leaves it so.
+// TestStandby runs two processes of one virtual node, each with a certificate of its own.
+// Its cases follow one another: each but the first begins with the process that leads and
+// one that stands by, and all leave it so.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "standby", "slurm", 2, func(c *provider.Config) {
 		c.LeaderElection = provider.LeaderElectionConfig{
 			Enabled: true, LeaseDuration: seconds(3), RenewDeadline: seconds(2), RetryPeriod: seconds(0.5),
 		}
+		c.Kubelet.CertDir = filepath.Join(filepath.Dir(filepath.Dir(c.Kubelet.CertFile)), "pki-leads")
+		c.Kubelet.CertFile, c.Kubelet.KeyFile = "", ""
 	})
-	pair := &pair{leads: env.Node}
-	pair.another(t)
+	pair := &pair{leads: env.Node, waits: env.Node}
 	t.Cleanup(func() { assert.NoError(t, errors.Join(pair.leads.Stop(), pair.waits.Stop())) })
 	for _, test := range []struct {
 		name string
 		run  func(*world)
 	}{
+		{"who stands by has a certificate before it leads", pair.certified},
 		{"a leader that is killed is followed, and nothing is doubled", pair.killed},
 		{"a leader that is told to end hands over", pair.handsOver},
 		{"a leader that was frozen ends when it wakes up", pair.frozen},
@@ -52,13 +57,46 @@ type pair struct {
 	started      int
 }
 
-// another starts a process that stands by.
-func (p *pair) another(t *testing.T) {
-	t.Helper()
+// another starts a process that stands by, with its own directory for its certificate, and
+// approves what it asks for.
+func (p *pair) another(w *world) {
+	w.Helper()
 	p.started++
+	name := fmt.Sprintf("standby-%d", p.started)
+	require.NoError(w, p.leads.Reconfigure(func(c *provider.Config) {
+		c.Kubelet.CertDir = filepath.Join(filepath.Dir(c.Kubelet.CertDir), "pki-"+name)
+	}))
 	var err error
-	p.waits, err = p.leads.Standby(fmt.Sprintf("standby-%d", p.started))
-	require.NoError(t, err)
+	p.waits, err = p.leads.Standby(name)
+	require.NoError(w, err)
+	p.approve(w, p.waits)
+}
+
+// approve approves the request for a certificate that a process logs, and waits until it
+// has the certificate.
+func (p *pair) approve(w *world, n *harness.Node) {
+	w.Helper()
+	asks := regexp.MustCompile(`kubectl certificate approve (csr-\w+)`)
+	var found []string
+	w.eventually("a certificate is asked for", func(context.Context) (bool, string) {
+		log := said(w, n)
+		found = asks.FindStringSubmatch(log)
+		return found != nil, log
+	})
+	w.must("certificate", "approve", found[1])
+	w.must("wait", "csr/"+found[1], "--for=jsonpath={.status.certificate}", "--timeout=30s")
+}
+
+// certified is the first case.
+func (p *pair) certified(w *world) {
+	p.approve(w, p.leads)
+	p.another(w)
+	assert.NotContains(w, said(w, p.waits), "msg=leading", "it asks while it stands by")
+	p.gang(w, "runs")
+	require.NoError(w, p.leads.Kill())
+	p.swap(w)
+	p.whole(w, "runs")
+	assert.Equal(w, 1, strings.Count(said(w, p.leads), "kubectl certificate approve"), "it does not ask again when it leads")
 }
 
 // leading waits until the process that stood by leads.
@@ -76,7 +114,7 @@ func (p *pair) swap(w *world) {
 	p.leading(w)
 	p.leads = p.waits
 	w.env.Node = p.leads
-	p.another(w.T)
+	p.another(w)
 }
 
 func said(w *world, n *harness.Node) string {

@@ -46,22 +46,52 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 // Kill ends it as a power cut would. To go on with what it had, start it again with
 // --fresh=false and its port.
 func (c *ControlPlane) Kill() error {
-	data, err := os.ReadFile(filepath.Join(c.dir, "devcluster.json"))
+	state, err := c.state()
+	if err == nil {
+		err = syscall.Kill(state.Supervisor.PID, syscall.SIGKILL)
+	}
 	if err != nil {
 		return fmt.Errorf("killing the control plane: %w", err)
 	}
-	var state struct {
-		Supervisor struct {
-			PID int `json:"pid"`
-		} `json:"supervisor"`
-	}
-	if err := json.Unmarshal(data, &state); err != nil {
-		return fmt.Errorf("killing the control plane: %w", err)
-	}
-	if err := syscall.Kill(state.Supervisor.PID, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("killing the control plane: %w", err)
-	}
 	return nil // its components die with it
+}
+
+// Signal sends a signal to one of its components: "kube-apiserver", "etcd". One that is
+// killed ends the whole, unless it was started with --respawn.
+func (c *ControlPlane) Signal(component string, signal syscall.Signal) error {
+	state, err := c.state()
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", component, err)
+	}
+	for _, p := range state.Components {
+		if p.Name != component {
+			continue
+		}
+		if err := syscall.Kill(p.PID, signal); err != nil {
+			return fmt.Errorf("sending %s to %s: %w", signal, component, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("the control plane has no %s now", component)
+}
+
+// controlPlaneState is the part of devcluster.json that is read here.
+type controlPlaneState struct {
+	Supervisor struct {
+		PID int `json:"pid"`
+	} `json:"supervisor"`
+	Components []struct {
+		Name string `json:"name"`
+		PID  int    `json:"pid"`
+	} `json:"components"`
+}
+
+func (c *ControlPlane) state() (s controlPlaneState, err error) {
+	data, err := os.ReadFile(filepath.Join(c.dir, "devcluster.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	return s, err
 }
 
 // Kubeconfig is the administrator's.

@@ -156,6 +156,9 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
+// Launch runs gangline-node and does not wait, as an init system would.
+func (n *Node) Launch() error { return n.start(n.command()) }
+
 func (n *Node) command() *exec.Cmd {
 	o := n.options
 	cmd := exec.Command(n.binary(), "run", "--config", n.config, "--kubeconfig", filepath.Join(o.Dir, "credentials", "kubeconfig"))

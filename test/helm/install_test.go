@@ -149,6 +149,28 @@ func TestPlainManifests(t *testing.T) {
 	c.kubectl("", "--namespace", "gangline-system", "get", "serviceaccount/gangline-node")
 }
 
+// TestASitesOwnManifests are rendered and applied without Helm, as the documentation says:
+// the commands are those that it prints.
+func TestASitesOwnManifests(t *testing.T) {
+	c := start(t)
+	out := filepath.Join(t.TempDir(), "manifests")
+	for range 2 { // it may be rendered again, over what it wrote
+		text, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", c.root, "manifests",
+			"VALUES="+filepath.Join(c.root, "test", "helm", "testdata", "outside.yaml"), "OUT="+out, "NAMESPACE="+namespace).Output()
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			c.kubectl("", strings.Fields(strings.TrimPrefix(line, "kubectl "))...)
+		}
+	}
+	c.kubectl("", "--namespace", namespace, "get", "configmap/gangline-node-hpc", "secret/gangline-node-hpc-token", "serviceaccount/gangline-node")
+
+	other := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(other, "thesis.tex"), nil, 0o600))
+	text, err := exec.CommandContext(t.Context(), "make", "-C", c.root, "manifests", "VALUES="+filepath.Join(c.root, "test", "helm", "testdata", "outside.yaml"), "OUT="+other).CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(text), "has other files in it")
+}
+
 // TestANodeOutside is what an administrator does: install the chart, take the
 // configuration and the token that its notes name to the login node, and start
 // gangline-node there.

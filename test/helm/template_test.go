@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
@@ -142,6 +143,25 @@ func TestRuntimes(t *testing.T) {
 
 	none, _ := names("--set", "controller.enabled=false")
 	assert.Empty(t, none)
+}
+
+// TestAControllerOutside has its rights and its webhooks in the cluster, and no Deployment
+// that would never be ready.
+func TestAControllerOutside(t *testing.T) {
+	text := render(t, "--values", "testdata/everything.yaml", "--set", "controller.outsideURL=https://login.example.org:9443/")
+	for _, kind := range []string{"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"} {
+		for _, o := range objects[unstructured.Unstructured](t, text, kind) {
+			assert.NotEqual(t, "kubeflow-trainer-controller-manager", o.GetName(), kind)
+		}
+	}
+	assert.Contains(t, text, "url: https://login.example.org:9443/validate-trainer-kubeflow-org-v1alpha1-trainjob\n")
+	assert.NotContains(t, text, "path: /validate-trainer")
+	assert.NotEmpty(t, objects[unstructured.Unstructured](t, text, "ValidatingWebhookConfiguration"))
+	certificates := objects[unstructured.Unstructured](t, text, "Certificate")
+	require.Len(t, certificates, 1)
+	names, _, err := unstructured.NestedStringSlice(certificates[0].Object, "spec", "dnsNames")
+	require.NoError(t, err)
+	assert.Contains(t, names, "login.example.org")
 }
 
 // TestAnotherConfigurationMakesNewPods, except one that is read while they run.

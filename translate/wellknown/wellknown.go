@@ -37,6 +37,10 @@ const (
 	// namespace, the wish to run there.
 	Cluster = Domain + "/cluster"
 
+	// PathProvisioner is the provisioner of StorageClasses whose claims become directories
+	// of the HPC side, and the CSI driver that their volumes name; no node has it.
+	PathProvisioner = "path." + Domain
+
 	// SlurmBridgePrefix is that of slurm-bridge's annotations, which users may
 	// have written already; those that make sense here are aliases of ours.
 	SlurmBridgePrefix = "slurmjob.slinky.slurm.net/"
@@ -58,6 +62,15 @@ const (
 	// of the MPI whose launcher is on PATH. On a pod or its JobSet; the pod's wins.
 	AnnotationMPILaunch = Domain + "/mpi-launch"
 	AnnotationMPIPMI    = Domain + "/mpi-pmi"
+
+	// AnnotationRuntime is what runs the pod's images: a container runtime that the site
+	// offers, or "host". On a pod or its JobSet; the pod's wins.
+	AnnotationRuntime = Domain + "/runtime"
+
+	// AnnotationMPIImplementation, on a TrainJob or its runtime, names the MPI that is
+	// meant: "OpenMPI", "MPICH" or "Intel". It counts more than the runtime's
+	// mpiImplementation, of which Kubeflow Trainer knows OpenMPI only.
+	AnnotationMPIImplementation = Domain + "/mpi-implementation"
 
 	// Names by which other projects' owners mark their pods: the MPI operator, …
 	LabelTrainingJobName      = "training.kubeflow.org/job-name"
@@ -140,7 +153,7 @@ func Annotations() []string {
 		AnnotationTimeLimitWarning, AnnotationGPUType, AnnotationLicenses, AnnotationSwitches,
 		AnnotationMinNodes, AnnotationMaxNodes, AnnotationNice, AnnotationComment, AnnotationWCKey,
 		AnnotationDependsOn, AnnotationSbatchFlags,
-		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI,
+		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI, AnnotationMPIImplementation, AnnotationRuntime,
 		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCUser, AnnotationHPCNode, AnnotationExpectedStart,
 		AnnotationGangOwner, AnnotationRank, AnnotationSize, AnnotationSubmitted,
 	}
@@ -173,6 +186,7 @@ func Wishes() []Wish {
 		{AnnotationDependsOn, ""},
 		{AnnotationSbatchFlags, InterLinkPrefix + "flags"},
 		{AnnotationMPILaunch, ""},
+		{AnnotationRuntime, ""},
 		{AnnotationMPIPMI, ""},
 	}
 }
@@ -213,6 +227,9 @@ const (
 	ReasonSetupFailed            = "SetupFailed"            // the pod's files cannot be laid out on the node
 	ReasonAgentRestarted         = "AgentRestarted"         // an earlier agent of the slot had begun the pod
 	ReasonEvicted                = "Evicted"                // the pod has exceeded a limit of its volumes or logs; kubelet's own word
+
+	// What a pod's Event tells of the HPC node's limits.
+	ReasonLimitTooLow = "LimitTooLow" // a hard limit of processes is below what the site's configuration gives to pods
 
 	// What a pod's Event tells of its port on the HPC node.
 	ReasonPortTaken = "PortTaken" // sshd listens elsewhere: another process on the node has the port

@@ -41,7 +41,7 @@ type TrainJobList struct {
 type TrainJobSpec struct {
 	// runtimeRef names the runtime.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf", message="field is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf", message="field is immutable: delete the TrainJob first, or give this one another name"
 	RuntimeRef RuntimeRef `json:"runtimeRef,omitzero"`
 
 	// initializer says which dataset and model to fetch before the training.
@@ -51,7 +51,7 @@ type TrainJobSpec struct {
 
 	// trainer says what each training node runs.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf", message="field is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf", message="field is immutable: delete the TrainJob first, or give this one another name"
 	Trainer *Trainer `json:"trainer,omitempty"`
 
 	// runtimePatches change the runtime's template for this job. They apply in

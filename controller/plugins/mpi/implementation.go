@@ -9,7 +9,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/controller/framework"
 	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // Where the launcher finds the hostfile.
@@ -80,15 +82,27 @@ var implementations = map[v1alpha1.MPIImplementation]implementation{
 	},
 }
 
-// implementationOf is the runtime's, Open MPI if it names none.
-func implementationOf(policy *v1alpha1.MPIMLPolicySource) (implementation, error) {
-	name := cmp.Or(ptr.Deref(policy.MPIImplementation, ""), v1alpha1.MPIImplementationOpenMPI)
+// implementationOf is the one that the TrainJob's annotation names, or else the runtime's
+// annotation, or else the runtime's policy; Open MPI if none does.
+func implementationOf(info *framework.Info, trainJob *v1alpha1.TrainJob) (implementation, error) {
+	const annotation = "annotation " + wellknown.AnnotationMPIImplementation
+	of, name := "the runtime's mpiImplementation", cmp.Or(ptr.Deref(info.MLPolicy.MPI.MPIImplementation, ""), v1alpha1.MPIImplementationOpenMPI)
+	if a := annotated(info.RuntimeMeta.Annotations); a != "" {
+		of, name = "the runtime's "+annotation, a
+	}
+	if a := annotated(trainJob.Annotations); a != "" {
+		of, name = "the TrainJob's "+annotation, a
+	}
 	impl, known := implementations[name]
 	if !known {
-		return implementation{}, fmt.Errorf(
-			"the runtime's mpiImplementation %q is not known: it must be OpenMPI, MPICH or Intel", name)
+		return implementation{}, fmt.Errorf("%s %q is not known: it must be OpenMPI, MPICH or Intel", of, name)
 	}
 	return impl, nil
+}
+
+// annotated is the name in annotations.
+func annotated(annotations map[string]string) v1alpha1.MPIImplementation {
+	return v1alpha1.MPIImplementation(annotations[wellknown.AnnotationMPIImplementation])
 }
 
 // launcherEnv is all that the launcher of a job gets.

@@ -36,7 +36,7 @@ func (*Plugin) EnforceMLPolicy(info *framework.Info, trainJob *v1alpha1.TrainJob
 		return nil
 	}
 	policy := info.MLPolicy.MPI
-	impl, err := implementationOf(policy)
+	impl, err := implementationOf(info, trainJob)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (*Plugin) Build(_ context.Context, info *framework.Info, trainJob *v1alpha1
 	if !applies(info) {
 		return nil, nil
 	}
-	impl, err := implementationOf(info.MLPolicy.MPI)
+	impl, err := implementationOf(info, trainJob)
 	if err != nil {
 		return nil, err
 	}

@@ -248,6 +248,46 @@ func TestAnUnknownImplementationIsAnError(t *testing.T) {
 	assert.EqualError(t, err, `the runtime's mpiImplementation "LAM" is not known: it must be OpenMPI, MPICH or Intel`)
 }
 
+// TestAnAnnotationNamesTheImplementation: Kubeflow Trainer's own library, which others such
+// as Kueue build TrainJobs with, knows the policy OpenMPI only.
+func TestAnAnnotationNamesTheImplementation(t *testing.T) {
+	annotated := func(where, name string) string {
+		return `{metadata: {name: ` + where + `, annotations: {gangline.dev/mpi-implementation: "` + name + `"}}`
+	}
+	runtimeSays := func(name string) string {
+		return "metadata: {annotations: {gangline.dev/mpi-implementation: \"" + name + "\"}}\n" + runtime(`{mpiImplementation: OpenMPI}`)
+	}
+	const hydra, openMPI = "ds-node-0-0.ds:1\n", "ds-node-0-0.ds slots=1\n"
+	for name, tc := range map[string]struct{ trainJob, runtime, want string }{
+		"the runtime's":              {trainJob(`{}`), runtimeSays("MPICH"), hydra},
+		"the TrainJob's":             {annotated("ds", "Intel") + `}`, runtime(`{mpiImplementation: OpenMPI}`), hydra},
+		"the TrainJob's goes before": {annotated("ds", "OpenMPI") + `}`, runtimeSays("MPICH"), openMPI},
+		"and before the policy":      {annotated("ds", "OpenMPI") + `}`, runtime(`{mpiImplementation: MPICH}`), openMPI},
+		"an empty one is none":       {annotated("ds", "") + `}`, runtime(`{mpiImplementation: MPICH}`), hydra},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, components, err := enforce(t, tc.trainJob, tc.runtime, "")
+			require.NoError(t, err)
+			object, err := components[1].Object()
+			require.NoError(t, err)
+			assert.Equal(t, map[string]string{"hostfile": tc.want}, object.(*corev1.ConfigMap).Data)
+		})
+	}
+	_, _, err := enforce(t, trainJob(`{}`), runtimeSays("LAM"), "")
+	require.EqualError(t, err, `the runtime's annotation gangline.dev/mpi-implementation "LAM" is not known: it must be OpenMPI, MPICH or Intel`)
+
+	info, job := trainertest.Info(t, annotated("ds", "LAM")+`}`, deepspeed)
+	_, errs := mpi.New().Validate(t.Context(), info, nil, job)
+	require.Len(t, errs, 1)
+	assert.Equal(t, `metadata.annotations[gangline.dev/mpi-implementation]: Unsupported value: "LAM": supported values: "Intel", "MPICH", "OpenMPI"`, errs[0].Error())
+
+	info, job = trainertest.Info(t, annotated("ds", "MPICH")+`, spec: {runtimeRef: {name: plain}}}`, "spec: {mlPolicy: {numNodes: 1}}")
+	warnings, errs := mpi.New().Validate(t.Context(), info, nil, job)
+	assert.Empty(t, errs)
+	require.Len(t, warnings, 1)
+	assert.Equal(t, "the annotation gangline.dev/mpi-implementation has no effect: the runtime plain has no mlPolicy.mpi", warnings[0])
+}
+
 func TestTheSecretHasAWorkingKeyPair(t *testing.T) {
 	_, components, err := enforce(t, trainJob(`{}`), deepspeed, "")
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
 	"github.com/gangline/gangline/controller/framework"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 const atLeastOne = "must be greater than or equal to 1 for MPI TrainJob"
@@ -20,9 +22,9 @@ const atLeastOne = "must be greater than or equal to 1 for MPI TrainJob"
 // for what the runtime's jobs or mpirun cannot do.
 func (*Plugin) Validate(_ context.Context, info *framework.Info, _, new *v1alpha1.TrainJob) (admission.Warnings, field.ErrorList) {
 	if !applies(info) {
-		return nil, nil
+		return idleImplementation(new), nil
 	}
-	var errs field.ErrorList
+	errs := validateImplementation(new)
 	trainer := new.Spec.Trainer
 	if trainer != nil {
 		path := field.NewPath("spec", "trainer")
@@ -30,7 +32,7 @@ func (*Plugin) Validate(_ context.Context, info *framework.Info, _, new *v1alpha
 		if n := trainer.NumProcPerNode; n != nil && *n < 1 {
 			errs = append(errs, field.Invalid(path.Child("numProcPerNode"), *n, atLeastOne))
 		}
-		errs = append(errs, validateEnv(info.MLPolicy.MPI, trainer, path.Child("env"))...)
+		errs = append(errs, validateEnv(info, new, path.Child("env"))...)
 	}
 	if n := info.MLPolicy.MPI.NumProcPerNode; n != nil && *n < 1 && (trainer == nil || trainer.NumProcPerNode == nil) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "runtimeRef"), new.Spec.RuntimeRef.Name,
@@ -53,11 +55,30 @@ func validateNodes(info *framework.Info, trainer *v1alpha1.Trainer, path *field.
 	return nil
 }
 
-func validateEnv(policy *v1alpha1.MPIMLPolicySource, trainer *v1alpha1.Trainer, path *field.Path) field.ErrorList {
-	impl, err := implementationOf(policy)
-	if err != nil {
-		return nil // the runtime's mistake, which the Build phase reports
+// idleImplementation warns of a wish that the runtime has no use for.
+func idleImplementation(trainJob *v1alpha1.TrainJob) admission.Warnings {
+	if annotated(trainJob.Annotations) == "" {
+		return nil
 	}
+	return admission.Warnings{fmt.Sprintf("the annotation %s has no effect: the runtime %s has no mlPolicy.mpi",
+		wellknown.AnnotationMPIImplementation, trainJob.Spec.RuntimeRef.Name)}
+}
+
+func validateImplementation(trainJob *v1alpha1.TrainJob) field.ErrorList {
+	name := annotated(trainJob.Annotations)
+	if _, known := implementations[name]; known || name == "" {
+		return nil
+	}
+	path := field.NewPath("metadata", "annotations").Key(wellknown.AnnotationMPIImplementation)
+	return field.ErrorList{field.NotSupported(path, name, slices.Sorted(maps.Keys(implementations)))}
+}
+
+func validateEnv(info *framework.Info, trainJob *v1alpha1.TrainJob, path *field.Path) field.ErrorList {
+	impl, err := implementationOf(info, trainJob)
+	if err != nil {
+		return nil // told elsewhere: the runtime's mistake by the Build phase
+	}
+	trainer := trainJob.Spec.Trainer
 	var set []string
 	for _, env := range trainer.Env {
 		reserved := func(v corev1.EnvVar) bool { return v.Name == env.Name }

@@ -59,7 +59,7 @@ func unknownNames(trainJob *v1alpha1.TrainJob) admission.Warnings {
 func idle(name string) string {
 	isWish := slices.ContainsFunc(wellknown.Wishes(), func(w wellknown.Wish) bool { return w.Name == name })
 	switch {
-	case isWish, name == wellknown.Cluster:
+	case isWish, name == wellknown.Cluster, name == wellknown.AnnotationMPIImplementation:
 		return ""
 	case name == wellknown.AnnotationMPISlots:
 		return " on a TrainJob: spec.trainer.numProcPerNode is the number of MPI processes of a pod"

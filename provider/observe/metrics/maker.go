@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,6 +62,12 @@ func (m *maker) asked(name, help, label string, values []string, count func() ma
 		kindGauge, name, help, []string{label})
 }
 
+// askedFor is such a gauge whose label's values are not known beforehand; nobody gives it
+// more of them than a person would read.
+func (m *maker) askedFor(name, help, label string, count func() map[string]int) {
+	m.asked(name, help, label, nil, count)
+}
+
 func (m *maker) err() error { return errors.Join(m.errs...) }
 
 type asked struct {
@@ -79,7 +86,11 @@ func (a *asked) Collect(metrics chan<- prometheus.Metric) {
 	if counts == nil {
 		return
 	}
-	for _, value := range a.values {
+	values := a.values
+	if values == nil {
+		values = slices.Sorted(maps.Keys(counts))
+	}
+	for _, value := range values {
 		metrics <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, float64(counts[value]), value)
 	}
 }

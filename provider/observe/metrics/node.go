@@ -58,6 +58,8 @@ type Sources struct {
 	// Agents counts the slots of living allocations whose agent has reported, by state:
 	// AgentRunning for those that have a pod, AgentIdle for the others.
 	Agents func() map[string]int
+	// Programs counts the same agents by their program's version.
+	Programs func() map[string]int
 }
 
 // Node are the metrics of one virtual node. Durations are in seconds.
@@ -134,6 +136,8 @@ func newNode(m *maker, s Sources) *Node {
 		"state", []string{NodeUsable, NodeUnusable}, s.HPCNodes)
 	m.asked("gangline_agents", "Agents of living allocations that have reported, by state: running (a pod of theirs is not over), idle.",
 		"state", []string{AgentRunning, AgentIdle}, s.Agents)
+	m.askedFor("gangline_agent_versions", "The same agents by their program's version: after an upgrade the older ones are those of jobs that were there before. Versions that cannot be told are \"unknown\".",
+		"version", s.Programs)
 	for _, stage := range stages() {
 		n.gangs.WithLabelValues(string(stage))
 		n.slots.WithLabelValues(string(stage))

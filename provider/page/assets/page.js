@@ -103,7 +103,7 @@ function jobText(gang) {
   let text = 'job ' + gang.job.id;
   if (gang.job.state) text += ' ' + gang.job.state;
   if (gang.job.nodes) text += ' on ' + gang.job.nodes;
-  if (gang.place) text += `, place ${gang.place} of ${gang.of} here`;
+  if (gang.place) text += `, place ${gang.place} of ${gang.of} among those of this node`;
   if (gang.job.expectedStart) text += ', expected at ' + clock(gang.job.expectedStart);
   if (gang.job.limitEnd) text += ', limit at ' + clock(gang.job.limitEnd);
   return text;

@@ -20,6 +20,9 @@ const greeting = "gangline-gateway protocol 1"
 const (
 	maxHeader = 16 << 20
 	maxBody   = 2*site.MaxOutput + site.MaxFile
+	// maxParts is more than the files that are asked for at once. The other side is a
+	// user's process.
+	maxParts = 1 << 20
 	// maxNoise is what a login shell may print before the greeting.
 	maxNoise = 1 << 20
 )
@@ -100,6 +103,9 @@ func readMessage(r io.Reader) (message, error) {
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("reading a message: %w", err)
+	}
+	if len(m.Sizes) > maxParts {
+		return m, fmt.Errorf("a message of %d parts: %w", len(m.Sizes), site.ErrTooLarge)
 	}
 	rest := make([]byte, body)
 	if _, err := io.ReadFull(r, rest); err != nil {

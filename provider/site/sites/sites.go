@@ -48,7 +48,7 @@ func (s *Sites) For(ctx context.Context, user string) (site.Site, error) {
 	if s.config.mode() == Own {
 		me, err := s.own.User(ctx)
 		if err == nil && user != me.Name {
-			err = fmt.Errorf("this provider acts as its own user %s only, not as %s: choose another mode", me.Name, user)
+			err = fmt.Errorf("gangline-node runs as %s and, in the access mode own, acts as no other user: not as %s; run it as that user, or choose setuid, sudo or ssh", me.Name, user)
 		}
 		if err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ func parseJobs(out string, of owner) ([]wlm.Job, error) {
 	if strings.TrimSpace(records[0]) != "" {
 		return nil, fmt.Errorf("reading squeue's list: it starts with %q", records[0])
 	}
-	var components []slurm.Component
+	components := make([]slurm.Component, 0, len(records)-1)
 	for _, record := range records[1:] {
 		c, counts, err := parseRecord(record, of)
 		if err != nil {

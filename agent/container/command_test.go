@@ -1,0 +1,72 @@
+package container_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+
+	"github.com/gangline/gangline/agent/container"
+	"github.com/gangline/gangline/translate"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestCommands shows what each runtime is told, one word a line.
+func TestCommands(t *testing.T) {
+	plain := container.Process{
+		Image: "/store/pytorch", Twin: "/store/twin", Init: "/run/gangline/gangline-init", ID: "u-main-0-1", State: "/dev/shm/g/podman", UID: 1001, GID: 1002,
+		Mounts: []container.Mount{
+			{Source: "/dev/shm/g/run", Target: "/run/gangline", ReadOnly: true},
+			{Source: "/lustre/a, b", Target: "/data"},
+		},
+	}
+	all := plain
+	all.Program, all.Options = "/opt/runtime/bin/it", []string{"--option", "value"}
+	all.User, all.Group = ptr.To(int64(0)), ptr.To(int64(0))
+	all.ReadOnly, all.GPUs = true, container.NVIDIA
+	for _, name := range container.Names() {
+		t.Run(name, func(t *testing.T) {
+			r, found := container.Find(name)
+			require.True(t, found)
+			var text strings.Builder
+			show := func(title string, words []string) {
+				text.WriteString("# " + title + "\n" + strings.Join(words, "\n") + "\n\n")
+			}
+			show("a plain process", r.Command(plain))
+			show("root, read-only, with GPUs, as the site has it", r.Command(all))
+			if r.Variables != nil {
+				show("its variables", r.Variables(plain))
+			}
+			if r.Convert != nil {
+				show("a conversion", r.Convert(name, "/store/tree", "/store/new"))
+			}
+			show("a test", r.Test(name))
+			golden := filepath.Join("testdata", name+".txt")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), text.String())
+		})
+	}
+}
+
+func TestWhatIsUnpackedIsAssembledAndNeedsNoConversion(t *testing.T) {
+	for _, name := range container.Names() {
+		r, _ := container.Find(name)
+		assert.Equal(t, r.Assembled(), r.Convert == nil, name)
+	}
+	_, found := container.Find("docker")
+	assert.False(t, found)
+}
+
+func TestAdmissionKnowsTheSameRuntimes(t *testing.T) {
+	assert.ElementsMatch(t, append(container.Names(), translate.RuntimeHost), translate.RuntimeNames())
+}

@@ -1,0 +1,124 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/translate"
+	"github.com/gangline/gangline/translate/translatetest"
+	"github.com/gangline/gangline/translate/wellknown"
+)
+
+func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		change func(p *podState, after *corev1.Pod)
+		waits  bool
+	}{
+		"an agent that has reported":            {func(*podState, *corev1.Pod) {}, true},
+		"a pod that runs":                       {func(_ *podState, after *corev1.Pod) { after.Status.Phase = corev1.PodRunning }, false},
+		"a pod of whose agent nothing is known": {func(p *podState, _ *corev1.Pod) { p.agent = nil }, false},
+		"the place is not written down yet":     {func(p *podState, _ *corev1.Pod) { p.pod.Annotations = nil }, false},
+		"the pod lacks something":               {func(p *podState, _ *corev1.Pod) { p.waiting.Reason = wellknown.ReasonConfigError }, false},
+		"the pod is over":                       {func(p *podState, _ *corev1.Pod) { p.over = true }, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			place := map[string]string{wellknown.AnnotationAllocation: "pi-1"}
+			p := &podState{pod: translatetest.MakePod("p").Obj(), agent: &spool.Agent{Instance: "i"}}
+			p.pod.Annotations = place
+			after := p.pod.DeepCopy()
+			tc.change(p, after)
+			s := &state{now: testNow, note: &note{}}
+			assert.Equal(t, tc.waits, s.mayWait(p, after))
+			if !tc.waits {
+				return
+			}
+			assert.Equal(t, passing, s.recheck, "it is looked at again in time")
+			s.now = s.now.Add(passing)
+			assert.False(t, s.mayWait(p, after), "a state that stays is shown")
+		})
+	}
+}
+
+func TestPodsOfAGangAreWrittenSideBySide(t *testing.T) {
+	var pods []client.Object
+	var changes []podChange
+	for i := range 20 {
+		pod := translatetest.MakePod(fmt.Sprintf("p%d", i)).Obj()
+		pod.Namespace, pod.UID = "default", types.UID(fmt.Sprint(i))
+		pods = append(pods, pod)
+		after := pod.DeepCopy()
+		if i != 3 {
+			after.Status.Message = "m"
+		}
+		changes = append(changes, podChange{pod, after})
+	}
+	failure := errors.New("no")
+	c := fake.NewClientBuilder().WithObjects(pods...).WithStatusSubresource(&corev1.Pod{}).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if o.GetName() == "p7" {
+				return failure
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, options...)
+		},
+	}).Build()
+	results := newWrites(c).patchAll(t.Context(), changes)
+	require.Len(t, results, 20)
+	for i, w := range results {
+		switch i {
+		case 3:
+			assert.Same(t, changes[3].before, w.pod, "nothing differs, and nothing was written")
+		case 7:
+			require.ErrorIs(t, w.err, failure)
+			assert.Same(t, changes[7].before, w.pod)
+		default:
+			require.NoError(t, w.err)
+			assert.Equal(t, fmt.Sprintf("p%d", i), w.pod.Name)
+			assert.Equal(t, "m", w.pod.Status.Message)
+		}
+	}
+}
+
+func TestManyReportsAreNotLookedAtAllTheTime(t *testing.T) {
+	table := newStatusTable(nil, time.Second)
+	look := func(reports int) bool {
+		require.True(t, table.begin("ada"))
+		assert.False(t, table.begin("ada"), "one look at a time")
+		table.done("ada", reports, time.Now().Add(-time.Minute))
+		return table.begin("ada")
+	}
+	assert.True(t, look(many))
+	table.done("ada", 0, time.Now())
+	assert.False(t, look(many+1), "a look of a minute is followed by some minutes of rest")
+	assert.True(t, table.begin("bob"), "another user's are his own")
+}
+
+func TestAnInventoryIsSummedUpOnce(t *testing.T) {
+	inv := wlm.Inventory{Partitions: []wlm.Partition{{Name: "batch", Default: true}, {Name: "gpu"}}}
+	for i := range 1000 {
+		inv.Partitions[0].Nodes = append(inv.Partitions[0].Nodes, wlm.Node{Name: fmt.Sprintf("n%d", i), CPUs: 4 + i%2})
+	}
+	inv.Partitions[1].Nodes = []wlm.Node{{Name: "g1", CPUs: 8, GPUs: 2, Gres: "gpu:h100:2"}}
+	sums := &summaries{}
+	s := sums.get(inv)
+	assert.Same(t, s, sums.get(inv))
+	assert.Equal(t, []translate.Resources{{CPUs: 4}, {CPUs: 5}}, s.kinds["batch"], "each kind once")
+	assert.Equal(t, []string{"h100"}, s.gpuTypes)
+	assert.Equal(t, 5, s.nodes["n7"].CPUs)
+
+	other := wlm.Inventory{Partitions: []wlm.Partition{{Name: "batch"}}}
+	assert.Empty(t, sums.get(other).kinds["batch"])
+	assert.Empty(t, sums.get(wlm.Inventory{}).gpuTypes)
+}

@@ -1,0 +1,187 @@
+package checker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// at is a moment of the made-up histories, in seconds.
+func at(seconds float64) time.Time {
+	return time.Unix(1_800_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func code(n int) *int { return &n }
+
+// healthy is a history of two gangs: a JobSet of two pods, and a Job that fails with 3.
+func healthy() History {
+	pod := func(uid, name, owner, allocation, job, node string, phase string, exit int, end float64) Pod {
+		return Pod{UID: uid, Namespace: "n", Name: name, Owner: owner, Seen: []Sight{
+			{At: at(0), Phase: "Pending"},
+			{At: at(3), Phase: "Running", Allocation: allocation, Job: job, Node: node},
+			{At: at(end), Phase: phase, Allocation: allocation, Job: job, Node: node, Code: code(exit)},
+		}, Gone: at(end + 5)}
+	}
+	return History{
+		Processes: []Process{
+			{Pod: "a", Slot: "n/set-0", PID: 1, Began: at(3), Ended: at(6), LastSeen: at(5.9)},
+			{Pod: "b", Slot: "n/set-1", PID: 2, Began: at(3), Ended: at(7), LastSeen: at(6.9)},
+			{Pod: "c", Slot: "n/job", PID: 3, Began: at(3), Ended: at(5), Code: 3, LastSeen: at(5)},
+		},
+		Jobs: []Job{
+			{ID: "1", Name: "set-1-x", State: "COMPLETED", Submitted: at(1), Started: at(2), Ended: at(8), Nodes: "hpc[1-2]"},
+			{ID: "2", Name: "job-1-y", State: "FAILED", Code: 3, Submitted: at(1), Started: at(2), Ended: at(6), Nodes: "hpc3"},
+		},
+		Pods: []Pod{
+			pod("a", "set-0-a", "set", "set-1-x", "1", "hpc1", "Succeeded", 0, 7),
+			pod("b", "set-1-b", "set", "set-1-x", "1", "hpc2", "Succeeded", 0, 8),
+			pod("c", "job-c", "job", "job-1-y", "2", "hpc3", "Failed", 3, 6),
+		},
+		Dirs: []Dir{
+			{Allocation: "set-1-x", Gang: "set", Generation: 1, Claims: []string{"1"}, Outcomes: []string{"Succeeded"}, FirstSeen: at(1), LastSeen: at(9), Ended: at(9)},
+			{Allocation: "job-1-y", Gang: "job", Generation: 1, Claims: []string{"2"}, Outcomes: []string{"Failed"}, FirstSeen: at(1), LastSeen: at(7), Ended: at(7)},
+		},
+		Sightings: 9, Scans: 9,
+	}
+}
+
+func TestAHealthyHistoryHasNothingToTell(t *testing.T) {
+	assert.Empty(t, Check(healthy()))
+}
+
+// A checker that cannot fail is worthless: each fault must be told, by its rule and no other.
+func TestEachFaultIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		rule  string
+		spoil func(*History)
+	}{
+		"no process was ever seen": {"the checker saw something", func(h *History) { h.Sightings = 0 }},
+		"the spool was never read": {"the checker saw something", func(h *History) { h.Scans = 0 }},
+		"no job is in jobcomp":     {"the checker saw something", func(h *History) { h.Jobs = nil }},
+		"a pod's process began twice": {"a pod runs once", func(h *History) {
+			h.Processes = append(h.Processes, Process{Pod: "a", Slot: "n/set-0", PID: 9, Began: at(3.5), Ended: at(5)})
+		}},
+		"a pod began before the one that had its place had ended": {"no two processes are in one place of a gang at once", func(h *History) {
+			h.Processes = append(h.Processes, Process{Pod: "d", Slot: "n/set-0", Began: at(5), Ended: at(9)})
+		}},
+		"a pod began while children of the one before it were seen": {"no two processes are in one place of a gang at once", func(h *History) {
+			h.Processes[0].LastSeen = at(6.9) // before the API said that it had ended
+			h.Processes = append(h.Processes, Process{Pod: "d", Slot: "n/set-0", Began: at(6.5), Ended: at(9)})
+		}},
+		"two jobs had one claim": {"an allocation has one job", func(h *History) { h.Dirs[0].Claims = []string{"1", "7"} }},
+		"a second job for no reason": {"an allocation has one job", func(h *History) {
+			h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
+		}},
+		"a second job long after a kill": {"an allocation has one job", func(h *History) {
+			h.Deeds = []Deed{{Kind: "killNode", At: at(-200), Until: at(-199)}}
+			h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
+		}},
+		"the next allocation ran while the last one did": {"a gang has one allocation at once", func(h *History) {
+			h.Dirs = append(h.Dirs, Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, Claims: []string{"8"}, FirstSeen: at(9.5)})
+			h.Jobs = append(h.Jobs, Job{ID: "8", Name: "set-2-z", Submitted: at(3), Started: at(7), Ended: at(10)})
+		}},
+		"the next allocation was made before the last had ended": {"a gang has one allocation at once", func(h *History) {
+			h.Dirs[0].Ended = time.Time{}
+			h.Dirs = append(h.Dirs, Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, FirstSeen: at(5)})
+		}},
+		"two allocations of one generation": {"a gang has one allocation at once", func(h *History) {
+			h.Dirs = append(h.Dirs, Dir{Allocation: "set-1-z", Gang: "set", Generation: 1, FirstSeen: at(20)})
+		}},
+		"another exit code than the process's": {"a pod's end is true", func(h *History) { h.Pods[2].Seen[2].Code = code(137) }},
+		"a failure told as a success": {"a pod's end is true", func(h *History) {
+			h.Pods[2].Seen[2].Phase, h.Pods[2].Seen[2].Code = "Succeeded", code(0)
+		}},
+		"a success that never began": {"a pod's end is true", func(h *History) { h.Processes = h.Processes[1:] }},
+		"a success whose process never ended": {"a pod's end is true", func(h *History) {
+			h.Processes[0].Ended = time.Time{}
+		}},
+		"a success with an exit code that is none": {"a pod's end is true", func(h *History) { h.Pods[0].Seen[2].Code = code(1) }},
+		"an end without an exit code":              {"a pod's end is true", func(h *History) { h.Pods[0].Seen[2].Code = nil }},
+		"a kill of the node's program that changed an end": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: "killNode", At: at(4), Until: at(5)}, {Kind: "freezeAPI", At: at(4), Until: at(5)}, {Kind: "fillSpool", At: at(4), Until: at(5)}}
+			h.Pods[2].Seen[2].Code = code(137)
+		}},
+		"a crash elsewhere that changed an end": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc1", At: at(4), Until: at(5)}}
+			h.Pods[2].Seen[2].Code = code(137)
+		}},
+		"a killed process without a killer": {"a pod's end is true", func(h *History) {
+			h.Processes[2].Ended, h.Pods[2].Seen[2].Code = time.Time{}, code(137)
+		}},
+		"a pod that failed before it began": {"a pod's end is true", func(h *History) { h.Processes = h.Processes[:2] }},
+		"an end that changed": {"an end is final", func(h *History) {
+			s := h.Pods[2].Seen
+			h.Pods[2].Seen = []Sight{s[0], s[1], {At: at(6), Phase: "Failed", Allocation: "job-1-y", Code: code(1)}, s[2]}
+		}},
+		"a running pod that waits again": {"an end is final", func(h *History) {
+			s := h.Pods[2].Seen
+			h.Pods[2].Seen = []Sight{s[0], s[1], {At: at(4), Phase: "Pending", Allocation: "job-1-y"}, s[2]}
+		}},
+		"a pod that was over while its child ran": {"nothing is freed while it runs", func(h *History) { h.Processes[2].LastSeen = at(6.5) }},
+		"a pod that was gone while it ran": {"nothing is freed while it runs", func(h *History) {
+			h.Pods[2].Seen, h.Pods[2].Deleting, h.Pods[2].Gone = h.Pods[2].Seen[:2], at(3.5), at(4)
+		}},
+		"a pod that never ended": {"every pod came to an end", func(h *History) {
+			h.Pods[2].Seen, h.Pods[2].Gone = h.Pods[2].Seen[:2], time.Time{}
+		}},
+		"a job with another end than its pod": {"the site's accounting is true", func(h *History) { h.Jobs[1].Code = 0 }},
+		"a job left over":                     {"nothing is left", func(h *History) { h.Left = []string{"job 9"} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := healthy()
+			test.spoil(&h)
+			rules := map[string]bool{}
+			for _, v := range Check(h) {
+				rules[v.Rule] = true
+				assert.NotEmpty(t, v.What)
+			}
+			assert.Equal(t, map[string]bool{test.rule: true}, rules)
+		})
+	}
+}
+
+func TestWhatADeedExplains(t *testing.T) {
+	for name, change := range map[string]func(*History){
+		"the pod was deleted": func(h *History) { h.Pods[2].Deleting = at(4) },
+		"its agent was killed": func(h *History) {
+			h.Deeds = []Deed{{Kind: KillAgent, Allocation: "job-1-y", At: at(4), Until: at(4)}}
+		},
+		"its job was cancelled": func(h *History) {
+			h.Deeds = []Deed{{Kind: CancelJob, Allocation: "job-1-y", At: at(4), Until: at(4)}}
+		},
+		"its node crashed": func(h *History) { h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(4), Until: at(9)}} },
+		"slurmctld forgot": func(h *History) { h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := healthy()
+			h.Processes[2].Ended, h.Pods[2].Seen[2].Code = time.Time{}, code(137)
+			assert.NotEmpty(t, Check(h), "without the deed it is a fault")
+			change(&h)
+			assert.Empty(t, Check(h))
+		})
+	}
+	t.Run("a second job after a kill, which runs nothing", func(t *testing.T) {
+		h := healthy()
+		h.Deeds = []Deed{{Kind: "killNode", At: at(1), Until: at(2)}}
+		h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
+		assert.Empty(t, Check(h))
+	})
+	t.Run("a heterogeneous job has several lines", func(t *testing.T) {
+		h := healthy()
+		h.Jobs = append(h.Jobs, Job{ID: "2", Name: "set-1-x", State: "COMPLETED", Submitted: at(1), Started: at(2), Ended: at(8), Nodes: "hpc3"})
+		assert.Empty(t, Check(h))
+	})
+}
+
+func TestExpand(t *testing.T) {
+	for list, want := range map[string][]string{
+		"":                nil,
+		"hpc3":            {"hpc3"},
+		"a-hpc[1-3,5],b7": {"a-hpc1", "a-hpc2", "a-hpc3", "a-hpc5", "b7"},
+		"n[009-011]":      {"n009", "n010", "n011"},
+		"x,y,z":           {"x", "y", "z"},
+	} {
+		assert.Equal(t, want, expand(list), list)
+	}
+}

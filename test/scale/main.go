@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func main() {
+	os.Exit(part())
+}
+
+// part runs the part that this process is.
+func part() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := map[string]func(context.Context) error{
+		partNode:      runNode,
+		partSimulator: runSimulator,
+	}[os.Getenv(envPart)]
+	if run == nil {
+		run = func(ctx context.Context) error { return command().ExecuteContext(ctx) }
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		return 1
+	}
+	return 0
+}
+
+// The parts, and the variable that says which one a process is.
+const (
+	envPart       = "GANGLINE_SCALE_PART"
+	partNode      = "node"
+	partSimulator = "simulator"
+)
+
+// settings are what is run.
+type settings struct {
+	pods, gangs int // 0 gangs for one of each pod
+	scheduled   int // pods that the scheduler is to bind, before the others
+	seed        uint64
+	window      time.Duration // of the steady state
+	profiles    string        // directory for profiles; empty for none
+	root        string        // of the repository
+	progress    io.Writer
+}
+
+func command() *cobra.Command {
+	s := settings{progress: os.Stderr}
+	cmd := &cobra.Command{
+		Use:           "scale",
+		Short:         "Run a virtual node with many simulated pods and print figures",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctrllog.SetLogger(logr.Discard())
+			if s.pods < 1 || s.gangs < 0 || s.gangs > 0 && s.pods%s.gangs != 0 {
+				return fmt.Errorf("--pods is a number from 1 on and a multiple of --gangs, not %d and %d", s.pods, s.gangs)
+			}
+			var err error
+			if s.root, err = filepath.Abs("."); err != nil {
+				return fmt.Errorf("finding the repository: %w", err)
+			}
+			r, err := measure(cmd.Context(), s)
+			return errors.Join(err, r.print(cmd.OutOrStdout()))
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&s.pods, "pods", 10_000, "pods")
+	flags.IntVar(&s.gangs, "gangs", 100, "gangs that they are in; 0 for a gang of each pod")
+	flags.IntVar(&s.scheduled, "scheduled", 1000, "pods that are bound by the scheduler, before; 0 for none")
+	flags.Uint64Var(&s.seed, "seed", 1, "what latencies are drawn from")
+	flags.DurationVar(&s.window, "window", 30*time.Second, "how long the steady state is looked at")
+	flags.StringVar(&s.profiles, "profiles", "", "directory for the node's profiles of each part; empty for none")
+	return cmd
+}
