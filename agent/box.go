@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +37,10 @@ type box struct {
 	images map[string]*image.Image   // of containers that have had one
 	places map[string]*sandbox.Place // of runs
 	count  atomic.Int64              // of processes
+
+	// state is a short path of the directory in which a runtime keeps books: podman takes
+	// none of more than 50 characters.
+	state string
 }
 
 // newBox makes the box of a pod, nil for one without a container runtime.
@@ -63,10 +69,46 @@ func (s *slot) newBox(o spool.PodOrders) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
+	state, err := s.shortState(o.UID)
+	if err != nil {
+		return nil, err
+	}
 	return &box{
-		runtime: runtime, orders: *o.Runtime, store: store, secrets: secrets,
+		runtime: runtime, orders: *o.Runtime, store: store, secrets: secrets, state: state,
 		images: map[string]*image.Image{}, places: map[string]*sandbox.Place{},
 	}, nil
+}
+
+// statePrefix begins the names of links to runtimes' books.
+const statePrefix = "books-"
+
+// shortState makes a link to where a pod's runtime keeps books, and takes away those that
+// dead agents left.
+func (s *slot) shortState(uid string) (string, error) {
+	const most, sum32 = 40, 8
+	prefix := filepath.Join(s.cfg.Runtime, statePrefix)
+	if len(prefix)+sum32 > most {
+		prefix = filepath.Join("/tmp", own()+"-"+statePrefix) // where nobody can put another in a link's place
+	}
+	links, err := filepath.Glob(prefix + "*")
+	if err != nil {
+		return "", fmt.Errorf("making the container runtime's directory: %w", err)
+	}
+	for _, link := range links {
+		if _, err := os.Stat(link); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(link)
+		}
+	}
+	sum := fnv.New32a()
+	_, _ = fmt.Fprint(sum, s.dirName(), uid)
+	link, dir := fmt.Sprintf("%s%0*x", prefix, sum32, sum.Sum32()), filepath.Join(s.dirs(uid).memory, "runtime")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the container runtime's directory: %w", err)
+	}
+	if err := os.Symlink(dir, link); err != nil {
+		return "", fmt.Errorf("making the container runtime's directory: %w", err)
+	}
+	return link, nil
 }
 
 // fill puts the user in a path's place for it.
@@ -186,12 +228,12 @@ func (p *pod) imageRecipe(c spool.ContainerOrders, run int) (sandbox.Recipe, err
 
 // runtimeOf is the container runtime's part of a process.
 func (p *pod) runtimeOf(c spool.ContainerOrders, img *image.Image, root *sandbox.Root, run string) *sandbox.Runtime {
-	b, dirs := p.box, p.files.dirs
+	b := p.box
 	process := container.Process{
 		Program: b.orders.Program, Options: b.orders.Options,
 		Image: img.Path, Init: path.Join(runDir, sandbox.InitName),
 		User: c.InImage.User, Group: c.InImage.Group, ReadOnly: c.InImage.ReadOnly,
-		ID: fmt.Sprintf("%s-%d", run, b.count.Add(1)), State: filepath.Join(dirs.memory, "runtime"),
+		ID: fmt.Sprintf("%s-%d", run, b.count.Add(1)), State: b.state,
 		UID: os.Getuid(), GID: os.Getgid(),
 	}
 	if b.runtime.Assembled() {
@@ -246,6 +288,7 @@ func (b *box) close() {
 	if b == nil {
 		return
 	}
+	_ = os.Remove(b.state)
 	for id, place := range b.places {
 		place.Close()
 		delete(b.places, id)

@@ -11,7 +11,8 @@
 // One goroutine owns all state of a slot (see slot.run); whatever else happens,
 // in containers, sessions and files, reaches it as a message. What is to be done
 // with containers is decided in package lifecycle, how a process gets the pod's
-// files in package sandbox, who reaps it in package process.
+// files in package sandbox, who reaps it in package process, how images are run in
+// package container and where they come from in package image.
 //
 // The agent knows the spool and the node it runs on. It must not speak to an API
 // server, and writes no secret anywhere but to memory. Of the workload manager it

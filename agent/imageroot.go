@@ -81,7 +81,7 @@ func (p *pod) imageRoot(c spool.ContainerOrders, img *image.Image, run string, w
 	if !c.InImage.ReadOnly {
 		root.Image.Upper = filepath.Join(layers, "upper")
 	}
-	made := []string{root.Image.View, filepath.Join(dirs.memory, "runtime")}
+	made := []string{root.Image.View}
 	if p.box.runtime.Twin {
 		root.Image.Twin = filepath.Join(layers, "twin")
 		made = append(made, root.Image.Twin)

@@ -43,7 +43,7 @@ func splitOutside(list string) []string {
 		case '[':
 			depth++
 		case ']':
-			depth--
+			depth = max(0, depth-1) // one that closes nothing joins nothing
 		}
 		return r == ',' && depth == 0
 	})

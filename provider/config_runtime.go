@@ -162,6 +162,18 @@ func (c *ContainersConfig) problems() []string {
 	return problems
 }
 
+// Programs are the programs of the container runtimes that pods may choose, by the
+// runtimes' names. An empty one is the usual.
+func (c *ContainersConfig) Programs() map[string]string {
+	programs := map[string]string{}
+	for _, name := range c.Allowed {
+		if name != translate.RuntimeHost {
+			programs[name] = c.Runtimes[name].Program
+		}
+	}
+	return programs
+}
+
 // offered is what admission needs to know of it, and what agents are told.
 func (c *ContainersConfig) offered() translate.Runtimes {
 	images := spool.ImageStore{

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -243,7 +244,13 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 	if err != nil {
 		return common{}, err
 	}
-	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	var system *corev1.Namespace
+	// An API server that has just started forbids everything for a moment.
+	starting := func(err error) bool { return transient(err) || apierrors.IsForbidden(err) }
+	err = patiently(ctx, startPatience, askAgain, starting, func(ctx context.Context) (err error) {
+		system, err = clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		return err
+	})
 	if err != nil {
 		return common{}, fmt.Errorf("reading the cluster's identity (namespace kube-system): %w", err)
 	}

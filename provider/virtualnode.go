@@ -170,6 +170,22 @@ func (v *virtualNode) rebuild() *corev1.Node {
 
 // run keeps the node until the context ends.
 func (v *virtualNode) run(ctx context.Context) error {
+	if err := v.watch(ctx); err != nil {
+		return err
+	}
+	go v.watchInventory(ctx)
+	// The controller bears with no failure of its first write, and the end of this process
+	// would be that of all its nodes.
+	const forGood = 1 << 62
+	err := patiently(ctx, forGood, askAgain, transient, v.keep)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("keeping the virtual node: %w", err)
+	}
+	return nil
+}
+
+// keep runs virtual-kubelet's node controller.
+func (v *virtualNode) keep(ctx context.Context) error {
 	if err := v.settleTaints(ctx); err != nil {
 		return err
 	}
@@ -186,15 +202,10 @@ func (v *virtualNode) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the node controller: %w", err)
 	}
-	if err := v.watch(ctx); err != nil {
-		return err
-	}
-	go v.watchInventory(ctx)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	go v.publish(ctx, controller.Ready())
-	if err := controller.Run(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("keeping the virtual node: %w", err)
-	}
-	return nil
+	return controller.Run(ctx)
 }
 
 // watchInventory asks what there is, again and again. After each answer the node

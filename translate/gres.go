@@ -44,7 +44,7 @@ func splitGres(text string) []string {
 		case '(':
 			depth++
 		case ')':
-			depth--
+			depth = max(0, depth-1) // one that closes nothing joins nothing
 		}
 		return r == ',' && depth == 0
 	})

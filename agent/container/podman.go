@@ -25,8 +25,9 @@ func podman() Runtime {
 		Files: []string{"/etc/mtab", "/etc/resolv.conf", "/etc/hostname", "/run/.containerenv"},
 		Command: func(p Process) []string {
 			argv := []string{
-				"unshare", "--user", "--map-root-user", "--", p.program(usual),
+				"unshare", "--user", "--map-root-user", "--mount", "--", p.program(usual),
 				"--root", filepath.Join(p.State, "storage"), "--runroot", filepath.Join(p.State, "run"),
+				"--storage-driver", "vfs", // it stores nothing, and others mount
 				"--tmpdir", filepath.Join(p.State, "tmp"), "--cgroup-manager", "cgroupfs", "--events-backend", "none",
 			}
 			argv = append(argv, p.Options...)

@@ -127,9 +127,10 @@ func newWorld(t *testing.T, name string, change func(*sandbox.Root, *container.P
 	require.NoError(t, os.Symlink("agent", w.in("run/"+sandbox.InitName)))
 	self, err := os.Executable()
 	require.NoError(t, err)
+	require.NoError(t, os.Symlink("state", w.in("books"))) // the agent's is a link too
 	w.copyLibraries(self)
 	w.process = container.Process{
-		Image: w.in("view"), Twin: w.in("twin"), Init: "/run/gangline/" + sandbox.InitName, ID: "u-main-0-1", State: w.in("state"),
+		Image: w.in("view"), Twin: w.in("twin"), Init: "/run/gangline/" + sandbox.InitName, ID: "u-main-0-1", State: w.in("books"),
 		UID: os.Getuid(), GID: os.Getgid(),
 	}
 	if name == "podman" {

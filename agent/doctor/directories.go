@@ -40,9 +40,15 @@ func directories(dirs []string) Finding {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		switch {
-		case errors.Is(err, fs.ErrPermission) || err == nil && unix.Access(dir, unix.X_OK) != nil:
+		case err == nil && info.IsDir():
+			err = unix.Access(dir, unix.X_OK)
+		case err == nil:
+			err = unix.ENOTDIR
+		}
+		switch {
+		case errors.Is(err, fs.ErrPermission):
 			closed = append(closed, dir)
-		case err != nil || !info.IsDir():
+		case err != nil:
 			absent = append(absent, dir)
 		}
 	}

@@ -31,8 +31,9 @@ func Examine(ctx context.Context, c Config, spool string) []Finding {
 
 // node is what can be said of the node without anybody else.
 func (c Config) node(ctx context.Context, o Order) []Finding {
-	// The private root first: it takes the ends of all child processes.
+	// These first: they take the ends of all child processes.
 	root := privateRoot(ctx, c.Agent.PrivateRoot, c.Agent.Runtime)
+	tried := runtimes(ctx, o.Runtimes)
 	findings := []Finding{version(c.Version, o.Version), kernel(), root, memoryDir(c.Agent.Runtime), scratch(c.Agent, o.Scratch), c.address()}
 	seen := -1
 	if len(c.Agent.Devices) > 0 || o.GPUs > 0 {
@@ -43,7 +44,11 @@ func (c Config) node(ctx context.Context, o Order) []Finding {
 		promised = boundCount(c.Agent.Devices)
 	}
 	findings = append(findings, gpus(promised, c.Agent.Devices, seen), findRDMA().judge(), directories(o.Directories))
+	findings = append(findings, tried...)
 	for _, k := range kinds() {
+		if k.check == CheckRuntimes && len(tried) > 0 {
+			continue // the site says which it means
+		}
 		findings = append(findings, k.find(ctx, c.Programs))
 	}
 	return findings

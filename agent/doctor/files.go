@@ -31,6 +31,9 @@ type Order struct {
 	// of the HPC nodes that the configuration names for volumes.
 	Scratch     string   `json:"scratch,omitempty"`
 	Directories []string `json:"directories,omitempty"`
+	// Runtimes are the container runtimes that pods may choose, by their names, with their
+	// programs; an empty one is the usual.
+	Runtimes map[string]string `json:"runtimes,omitempty"`
 	// Version is the node's version.
 	Version string `json:"version"`
 	// ClientKey is the public key of preflight's own SSH client (an authorized_keys

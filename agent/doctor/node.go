@@ -232,8 +232,8 @@ type programs struct {
 
 func kinds() []programs {
 	return []programs{
-		{CheckRuntimes, []string{"apptainer", "singularity", "podman", "enroot"}, "--version",
-			Good(CheckRuntimes, Info, "none on PATH; pods need none, as they run the node's own programs")},
+		{CheckRuntimes, []string{"bwrap", "ch-run", "apptainer", "singularity", "podman", "enroot"}, "--version",
+			Good(CheckRuntimes, Info, "none on PATH; pods need none unless the site has them run images (containers.allowed)")},
 		{CheckMPI, []string{"mpirun", "mpiexec.hydra", "mpiexec.mpich", "mpiexec", "srun"}, "--version",
 			Bad(CheckMPI, Warn, "install an MPI, or have pods set PATH to one of the site's modules", "no launcher on PATH")},
 		{CheckOpenSSH, []string{"ssh"}, "-V",

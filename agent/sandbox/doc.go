@@ -20,6 +20,13 @@
 // becomes the program that was asked for. Nothing of a recipe is ever in an
 // argument list or an environment of its own.
 //
+// A container that runs in an image has a Place: a root that is built once, in which
+// the image's tree and the mounts are put together in one directory (see Image), and
+// which all of the container's processes enter. Each process then starts by a container
+// runtime (see Runtime), which makes that directory the root. What such processes write
+// to the image goes to a layer of its own (overlayfs); where the kernel has none for
+// users, the tree is read-only and mount points are made as above.
+//
 // The sandbox keeps nobody from anything: it arranges paths. Protection is the
 // workload manager's and the kernel's, who know the user.
 package sandbox

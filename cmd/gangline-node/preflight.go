@@ -85,7 +85,7 @@ func runPreflight(cmd *cobra.Command, f preflightFlags) error {
 	}
 	o := preflight.Options{
 		Version: version, Self: self(config, me), Remarks: config.Remarks(me.Username), Rights: rights(config), Ports: ports(config), Wanted: wanted(config, f.partition),
-		Who: who, Unknown: unknown, Spool: config.Spool, Scratch: config.Volumes.Scratch, Directories: config.Directories(), Agent: config.Agent, Kind: config.WorkloadManager, OneNode: config.WorkloadManager == kindLocal,
+		Who: who, Unknown: unknown, Spool: config.Spool, Scratch: config.Volumes.Scratch, Directories: config.Directories(), Runtimes: config.Containers.Programs(), Agent: config.Agent, Kind: config.WorkloadManager, OneNode: config.WorkloadManager == kindLocal,
 		NoJob: f.noJob, Nodes: nodes, GPUs: f.gpus, Timeout: f.timeout, Progress: cmd.ErrOrStderr(),
 	}
 	if rest, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {

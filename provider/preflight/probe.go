@@ -149,7 +149,7 @@ func (p *probe) prepare(ctx context.Context) *Line {
 	order := doctor.Order{
 		Tasks: p.tasks, GPUs: p.gpus, Version: p.options.Version, ClientKey: ssh.MarshalAuthorizedKey(p.client.PublicKey()),
 		PeerSeconds: int(peerWait.Seconds()), LifeSeconds: int(doctorLife.Seconds()),
-		Scratch: p.options.Scratch, Directories: p.options.Directories,
+		Scratch: p.options.Scratch, Directories: p.options.Directories, Runtimes: p.options.Runtimes,
 	}
 	p.seen.written = time.Now()
 	if err := site.WriteJSON(ctx, p.site, doctor.OrderFile(p.dir), order); err != nil {

@@ -66,6 +66,8 @@ type Options struct {
 	// it names for volumes.
 	Spool, Agent, Scratch string
 	Directories           []string
+	// Runtimes are the container runtimes that pods may choose, with their programs.
+	Runtimes map[string]string
 
 	// NoJob leaves the job out. Nodes is how many nodes it has, 0 for all that are usable;
 	// GPUs how many GPUs on each, below 0 for one where each node has one.

@@ -234,6 +234,11 @@ func truthfulEnd(h *index) (found []string) {
 func (h *index) untrue(p Pod, s Sight) string {
 	runs := h.processesOf[p.UID]
 	succeeded := s.Phase == "Succeeded"
+	// Kubernetes' own garbage collector fails a pod that is being deleted and that no node
+	// has taken on.
+	if s.Code == nil && !succeeded && len(runs) == 0 && p.allocation() == "" && !p.Deleting.IsZero() {
+		return ""
+	}
 	switch {
 	case s.Code == nil:
 		return "its container has no exit code"

@@ -167,6 +167,13 @@ func TestWhatADeedExplains(t *testing.T) {
 		h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
 		assert.Empty(t, Check(h))
 	})
+	t.Run("a pod that no node took on is failed by Kubernetes when it is deleted", func(t *testing.T) {
+		h := healthy()
+		h.Pods = append(h.Pods, Pod{UID: "d", Seen: []Sight{{At: at(1), Phase: "Pending"}, {At: at(3), Phase: "Failed"}}, Deleting: at(2), Gone: at(3)})
+		assert.Empty(t, Check(h))
+		h.Pods[3].Deleting = time.Time{}
+		assert.NotEmpty(t, Check(h), "nobody has deleted it")
+	})
 	t.Run("a heterogeneous job has several lines", func(t *testing.T) {
 		h := healthy()
 		h.Jobs = append(h.Jobs, Job{ID: "2", Name: "set-1-x", State: "COMPLETED", Submitted: at(1), Started: at(2), Ended: at(8), Nodes: "hpc3"})

@@ -18,7 +18,7 @@ import (
 // those of the map of identities and of the way to the site, which docs/identity.md has.
 func TestSettings(t *testing.T) {
 	documents := ""
-	for _, name := range []string{"node.md", "identity.md", "flux.md", "storage.md", "slurm.md", "images.md"} {
+	for _, name := range []string{"node.md", "identity.md", "flux.md", "storage.md", "slurm.md", "images.md", "containers.md"} {
 		data, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		require.NoError(t, err)
 		documents += string(data)

@@ -175,7 +175,7 @@ func (s *storm) deleteNode(ctx context.Context, _ order, d *checker.Deed) error 
 func (s *storm) killNode(_ context.Context, o order, _ *checker.Deed) error {
 	err := s.env.Node.Kill()
 	last(o)
-	return errors.Join(err, s.env.Node.Launch())
+	return errors.Join(err, s.launchNode())
 }
 
 func (s *storm) freezeNode(_ context.Context, o order, _ *checker.Deed) error {

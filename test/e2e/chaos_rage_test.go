@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -53,19 +54,47 @@ func (s *storm) driveNode(orders []order) {
 		if i > 0 {
 			life -= orders[i-1].At
 		}
+		if o.Pick&1 == 1 {
+			s.waitUp() // or on a slow machine it would mostly die before it has done anything
+		}
 		for due := time.After(life); ; {
 			select {
 			case <-due:
 			case <-s.env.Node.Exited():
 				s.note("node", "gaveUp", lastLine(s.env.Node.LogTail()))
 				time.Sleep(200 * time.Millisecond)
-				assert.NoError(s, s.env.Node.Launch())
+				assert.NoError(s, s.launchNode())
 				continue
 			}
 			break
 		}
 		s.do(o)
 	}
+}
+
+// waitUp waits until gangline-node has begun to act, or has ended, or takes too long for
+// that.
+func (s *storm) waitUp() {
+	const within, every = 15 * time.Second, 50 * time.Millisecond
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
+		select {
+		case <-s.env.Node.Exited():
+			return
+		case <-time.After(every):
+		}
+		log, _ := os.ReadFile(s.env.Node.LogFile())
+		if strings.Contains(string(log[min(s.logBefore, len(log)):]), "the virtual node starts") {
+			return
+		}
+	}
+}
+
+// launchNode starts gangline-node.
+func (s *storm) launchNode() error {
+	if info, err := os.Stat(s.env.Node.LogFile()); err == nil {
+		s.logBefore = int(info.Size())
+	}
+	return s.env.Node.Launch()
 }
 
 func lastLine(text string) string {
@@ -94,7 +123,11 @@ func (s *storm) do(o order) {
 func (s *storm) note(lane, deed, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, fmt.Sprintf("%s %7.3f %-7s %-15s %s", time.Now().Format("15:04:05.000"), time.Since(s.began).Seconds(), lane, deed, text))
+	line := fmt.Sprintf("%s %7.3f %-7s %-15s %s", time.Now().Format("15:04:05.000"), time.Since(s.began).Seconds(), lane, deed, text)
+	s.log = append(s.log, line)
+	if s.journal != nil {
+		_, _ = fmt.Fprintln(s.journal, line) // the same is in memory
+	}
 }
 
 // mend makes whole what may still be broken.
@@ -103,6 +136,12 @@ func (s *storm) mend() {
 	defer cancel()
 	if s.env.Login != nil {
 		s.env.Login.Wire.Mend()
+	}
+	if s.blocks != nil { // the control plane is the storm's own
+		// Controllers that met with an API server that was away try again after ever longer
+		// pauses, up to a quarter of an hour: nobody waits for that.
+		assert.NoError(s, s.env.ControlPlane.Signal("jobset", syscall.SIGKILL))
+		assert.NoError(s, s.env.ControlPlane.Signal("kube-controller-manager", syscall.SIGKILL))
 	}
 	assert.NoError(s, s.env.Slurm.StartController(ctx))
 	status, err := s.env.Slurm.Status(ctx)
@@ -114,7 +153,7 @@ func (s *storm) mend() {
 	}
 	select {
 	case <-s.env.Node.Exited():
-		assert.NoError(s, s.env.Node.Launch())
+		assert.NoError(s, s.launchNode())
 	default:
 	}
 	s.note("", "calm", "")
@@ -221,7 +260,11 @@ func (s *storm) nodeKeptItsHead() {
 	log, err := os.ReadFile(s.env.Node.LogFile())
 	require.NoError(s, err)
 	disaster := regexp.MustCompile(`(?mi)^.*(\bpanic\b|DATA RACE|is invalid:|may not be empty).*|^fatal error: .*`)
-	assert.Empty(s, disaster.FindAllString(string(log), -1))
+	found := slices.DeleteFunc(disaster.FindAllString(string(log), -1), func(line string) bool {
+		// A pod was deleted between the look at it and its acceptance, and is not accepted.
+		return strings.Contains(line, "no new finalizers can be added if the object is being deleted")
+	})
+	assert.Empty(s, found)
 }
 
 // waitCalm waits for as long as the storm's patience lasts until there is none of something.

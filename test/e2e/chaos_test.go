@@ -63,7 +63,7 @@ func breeze(t *testing.T) {
 	})
 	s := newStorm(t, env, 1, spool)
 	s.patience = patience
-	s.blow(plan(s.seed, 6*time.Second, breezeLanes()))
+	s.blow(plan(s.seed, 4*time.Second, breezeLanes()))
 }
 
 // storming is the long form. It has a control plane of its own, which may die, and every
@@ -87,7 +87,11 @@ func storming(t *testing.T, seed uint64, duration time.Duration, kills int) {
 		},
 	}
 	s := newStorm(t, environmentWith(t, o), seed, spool)
-	s.blocks, s.mortal, s.patience, s.dir = blocks, true, 6*time.Minute, filepath.Join(chaosDir, strconv.FormatUint(seed, 10))
+	s.blocks, s.patience, s.dir = blocks, 6*time.Minute, filepath.Join(chaosDir, strconv.FormatUint(seed, 10))
+	require.NoError(t, os.MkdirAll(s.dir, 0o755))
+	s.journal, err = os.Create(filepath.Join(s.dir, "deeds.log"))
+	require.NoError(t, err)
+	defer s.journal.Close() //nolint:errcheck // its lines are in memory as well
 	s.blow(plan(seed, duration, chaosLanes(kills, overSSH)))
 }
 
@@ -127,13 +131,16 @@ type storm struct {
 	seed     uint64
 	spool    string
 	blocks   *blockSpool // nil if the spool cannot be frozen
-	mortal   bool        // the control plane is the storm's own
 	patience time.Duration
 	dir      string // where its records are kept; empty for nowhere
 	notes    string
 	began    time.Time
 	recorder *checker.Recorder
 	mounts   map[string]map[string]bool // what was mounted on each HPC node before
+	journal  *os.File                   // the log as it is written; nil for none
+	// logBefore is how long gangline-node's log was when it was last started; only the lane
+	// that drives it uses it.
+	logBefore int
 
 	mu         sync.Mutex
 	log        []string
@@ -258,9 +265,8 @@ func (s *storm) keep(history checker.History, violations []checker.Violation) {
 	}
 	node, err := os.ReadFile(s.env.Node.LogFile())
 	require.NoError(s, err)
-	require.NoError(s, os.MkdirAll(s.dir, 0o755))
 	for name, data := range map[string][]byte{
-		"history.json": text, "deeds.log": []byte(joinLines(s.log)), "violations.txt": []byte(joinLines(words)), "node.log": node,
+		"history.json": text, "violations.txt": []byte(joinLines(words)), "node.log": node,
 	} {
 		assert.NoError(s, os.WriteFile(filepath.Join(s.dir, name), data, 0o644))
 	}

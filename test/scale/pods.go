@@ -97,7 +97,6 @@ type watched struct {
 	created map[string]time.Time
 	ran     map[string]time.Time
 	pods    map[string]seenPod
-	changes int
 	news    chan struct{}
 }
 
@@ -156,7 +155,6 @@ func (s *watched) see(o any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes++
 	s.pods[p.Name] = seenPod{batch: p.Labels[labelBatch], job: p.Annotations[wellknown.AnnotationJobID], phase: p.Status.Phase}
 	if _, before := s.ran[p.Name]; p.Status.Phase == corev1.PodRunning && !before {
 		s.ran[p.Name] = time.Now()
@@ -171,7 +169,6 @@ func (s *watched) gone(o any) {
 	if p, ok := o.(*corev1.Pod); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.changes++
 		delete(s.pods, p.Name)
 		s.tell()
 	}

@@ -285,7 +285,7 @@ func (r *run) endSome(ctx context.Context, b batch) (map[string]seenPod, error) 
 		}
 	}
 	for job := range jobs {
-		if err := r.sim.EndPod(ctx, job, 3); err != nil {
+		if err := r.sim.EndPods(ctx, job, 3); err != nil {
 			return nil, err
 		}
 	}

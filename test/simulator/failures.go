@@ -105,8 +105,8 @@ func (s *Simulator) KillAgents(jobID string) error {
 	return s.withAllocation(jobID, func(a *allocation) { a.agentsDied() })
 }
 
-// EndPod ends all containers of a job's pods that run with an exit code, as their programs would.
-func (s *Simulator) EndPod(jobID string, exitCode int32) error {
+// EndPods ends all containers of a job's pods that run with an exit code, as their programs would.
+func (s *Simulator) EndPods(jobID string, exitCode int32) error {
 	return s.withAllocation(jobID, func(a *allocation) { a.endPods(exitCode) })
 }
 

@@ -59,8 +59,8 @@ func (s *service) Stats(_ Nothing, stats *Stats) error {
 	return nil
 }
 
-// EndPod is Simulator.EndPod.
-func (s *service) EndPod(o Order, _ *Nothing) error { return s.sim.EndPod(o.Job, o.ExitCode) }
+// EndPods is Simulator.EndPods.
+func (s *service) EndPods(o Order, _ *Nothing) error { return s.sim.EndPods(o.Job, o.ExitCode) }
 
 // Serve answers Clients at a listener until the context ends.
 func Serve(ctx context.Context, l net.Listener, s *Simulator) error {
@@ -122,9 +122,9 @@ func (c Client) Stats(ctx context.Context) (stats Stats, err error) {
 	return stats, c.call(ctx, "Stats", Nothing{}, &stats)
 }
 
-// EndPod is Simulator.EndPod.
-func (c Client) EndPod(ctx context.Context, jobID string, exitCode int32) error {
-	return c.call(ctx, "EndPod", Order{Job: jobID, ExitCode: exitCode}, &Nothing{})
+// EndPods is Simulator.EndPods.
+func (c Client) EndPods(ctx context.Context, jobID string, exitCode int32) error {
+	return c.call(ctx, "EndPods", Order{Job: jobID, ExitCode: exitCode}, &Nothing{})
 }
 
 // call has a connection of its own for each question, so that a simulator that starts
