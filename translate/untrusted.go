@@ -48,8 +48,8 @@ func trustedStatuses(reported []corev1.ContainerStatus) []corev1.ContainerStatus
 	for _, s := range reported {
 		all = append(all, corev1.ContainerStatus{
 			Name: s.Name, Ready: s.Ready, RestartCount: max(0, s.RestartCount), Started: s.Started,
-			ContainerID: bounded(s.ContainerID, maxWord),
-			State:       trustedState(s.State), LastTerminationState: trustedState(s.LastTerminationState),
+			ContainerID: bounded(s.ContainerID, maxWord), ImageID: bounded(s.ImageID, maxReported),
+			State: trustedState(s.State), LastTerminationState: trustedState(s.LastTerminationState),
 		})
 	}
 	return all

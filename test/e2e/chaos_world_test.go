@@ -154,21 +154,29 @@ func (s *storm) mountsOfNodes() map[string]map[string]bool {
 	require.NoError(s, err)
 	all := map[string]map[string]bool{}
 	for _, n := range status.Nodes {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", n.PID))
-		require.NoError(s, err)
-		all[n.Name] = map[string]bool{}
-		for line := range strings.Lines(string(text)) {
-			all[n.Name][strings.Fields(line)[4]] = true
-		}
+		all[n.Name] = s.mountsOf(fmt.Sprint(n.PID))
 	}
 	return all
 }
 
-// newMounts are those that were not there before the storm.
+// mountsOf are the mount points that a process sees.
+func (s *storm) mountsOf(pid string) map[string]bool {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
+	require.NoError(s, err)
+	points := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		points[strings.Fields(line)[4]] = true
+	}
+	return points
+}
+
+// newMounts are those that were not there before the storm. A node that was switched on
+// again has all that the machine has.
 func (s *storm) newMounts() (found []string) {
+	machine := s.mountsOf("self")
 	for node, mounts := range s.mountsOfNodes() {
 		for at := range mounts {
-			if !s.mounts[node][at] {
+			if !s.mounts[node][at] && !machine[at] {
 				found = append(found, node+" "+at)
 			}
 		}
