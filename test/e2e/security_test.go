@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func secretIsHidden(w *world) {
 			if err != nil || !e.Type().IsRegular() {
 				return nil //nolint:nilerr // it has gone
 			}
-			if text, err := os.ReadFile(path); err == nil {
+			if text, err := beginning(path); err == nil {
 				looked++
 				assert.False(w, found(text), "%s: %s", what, path)
 			}
@@ -93,14 +94,24 @@ func secretIsHidden(w *world) {
 		assert.False(w, found(p.read("cmdline")), "process %d", p)
 		if environment := p.read("environ"); found(environment) {
 			with++
-			assert.Contains(w, string(environment), "GANGLINE_CONTAINER=main", "process %d", p)
+			assert.Contains(w, string(environment), "GANGLINE_CONTAINER=", "process %d", p)
 		}
 	}
 	assert.Positive(w, with)
 	w.must("delete", "pod", "keeper", "--grace-period=1")
 }
 
-// process is a process of this machine, by its number.
+// beginning reads a file, and not all of one that another case has made very large.
+func beginning(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	return io.ReadAll(io.LimitReader(file, 64<<20))
+}
+
+// processID is a process of this machine, by its number.
 type processID int
 
 func (p processID) path(file string) string { return fmt.Sprintf("/proc/%d/%s", p, file) }
