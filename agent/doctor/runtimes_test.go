@@ -1,11 +1,22 @@
 package doctor
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/agent/sandbox"
 )
+
+// TestMain makes this program the stage by which pods' processes start.
+func TestMain(m *testing.M) {
+	if sandbox.IsInit(os.Args) {
+		sandbox.Init()
+	}
+	os.Exit(m.Run())
+}
 
 func TestRuntimesAreTried(t *testing.T) {
 	assert.Empty(t, runtimes(t.Context(), nil), "a site that runs no images")
