@@ -93,16 +93,16 @@ func TestPodsOfAGangAreWrittenSideBySide(t *testing.T) {
 
 func TestManyReportsAreNotLookedAtAllTheTime(t *testing.T) {
 	table := newStatusTable(nil, time.Second)
-	look := func(reports int) bool {
-		require.True(t, table.begin("ada"))
-		assert.False(t, table.begin("ada"), "one look at a time")
-		table.done("ada", reports, time.Now().Add(-time.Minute))
-		return table.begin("ada")
+	again := func(reports int) bool {
+		require.True(t, table.begin("ada", 1))
+		assert.False(t, table.begin("ada", 1), "one look at a time")
+		table.done("ada", look{began: time.Now().Add(-time.Minute), took: time.Minute, reports: reports})
+		return table.begin("ada", 1)
 	}
-	assert.True(t, look(many))
-	table.done("ada", 0, time.Now())
-	assert.False(t, look(many+1), "a look of a minute is followed by some minutes of rest")
-	assert.True(t, table.begin("bob"), "another user's are his own")
+	assert.True(t, again(many))
+	table.done("ada", look{began: time.Now()})
+	assert.False(t, again(many+1), "a look of a minute is followed by some minutes of rest")
+	assert.True(t, table.begin("bob", 1), "another user's are his own")
 }
 
 func TestAnInventoryIsSummedUpOnce(t *testing.T) {

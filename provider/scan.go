@@ -25,11 +25,11 @@ type statusTable struct {
 	mu    sync.Mutex
 	slots map[string][]slotReport // by allocation
 	busy  map[string]bool         // users whose site has not answered yet
-	rest  map[string]time.Time    // until when a user's reports are not looked at
+	paces map[string]*pace        // by user
 }
 
 func newStatusTable(registry *registry, interval time.Duration) *statusTable {
-	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}, rest: map[string]time.Time{}}
+	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}, paces: map[string]*pace{}}
 }
 
 type slotReport struct {
@@ -48,19 +48,20 @@ const unreadAgain = 5 * time.Second
 // agent has reported something new. A user whose site does not answer holds up nobody
 // else's reports.
 func (t *statusTable) run(ctx context.Context, changed func(key string)) error {
-	ticker := time.NewTicker(t.interval)
+	ticker := time.NewTicker(t.interval / brisk)
 	defer ticker.Stop()
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	for {
 		live := t.registry.live()
 		for user, theirs := range byUser(live) {
-			if !t.begin(user) {
+			if !t.begin(user, len(theirs)) {
 				continue
 			}
 			looks.Go(func() {
-				defer t.done(user, countSlots(theirs), time.Now())
+				began := time.Now()
 				news, err := t.scan(ctx, theirs)
+				t.done(user, look{began: began, took: time.Since(began), reports: countSlots(theirs), news: len(news) > 0})
 				t.tell(ctx, err)
 				for _, a := range news {
 					changed(a.gang.Key)
@@ -84,32 +85,25 @@ func byUser(all []*allocation) map[string][]*allocation {
 	return users
 }
 
-func (t *statusTable) begin(user string) bool {
+func (t *statusTable) begin(user string, allocations int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.busy[user] || time.Now().Before(t.rest[user]) {
+	if t.paces[user] == nil {
+		t.paces[user] = &pace{}
+	}
+	if t.busy[user] || !t.paces[user].due(time.Now(), allocations) {
 		return false
 	}
 	t.busy[user] = true
 	return true
 }
 
-// Where a user has more than many reports, nobody looks for restful times as long as a
-// look has taken: ten thousands would keep a processor busy otherwise, and a file server.
-const (
-	many    = 1000
-	restful = 4
-)
-
-// done says that a look at so many reports, which began then, is over.
-func (t *statusTable) done(user string, reports int, began time.Time) {
+// done says that a look is over.
+func (t *statusTable) done(user string, l look) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.busy, user)
-	delete(t.rest, user)
-	if now := time.Now(); reports > many {
-		t.rest[user] = now.Add(restful * now.Sub(began))
-	}
+	t.paces[user].looked(l, t.interval)
 }
 
 func countSlots(all []*allocation) int {
