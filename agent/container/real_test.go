@@ -55,7 +55,9 @@ func asNobody() int {
 		return 1
 	}
 	defer os.Remove(self)
-	cmd := exec.Command(self, os.Args[1:]...)
+	// go test keeps a log of the files that a test opens, in a place of its own user's.
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
+	cmd := exec.Command(self, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "HOME=/tmp", "USER=nobody", "TMPDIR=/tmp")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

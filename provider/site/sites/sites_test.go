@@ -132,7 +132,7 @@ func TestTheOwnUser(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, site.Local{}, its)
 	_, err = s.For(t.Context(), "ada")
-	assert.ErrorContains(t, err, "choose another mode")
+	assert.ErrorContains(t, err, "or choose setuid, sudo or ssh")
 	require.NoError(t, s.Close())
 }
 
