@@ -61,8 +61,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		return 0, err
 	}
 	logger := cfg.Logger.With("gang", gang.Allocation, "job", jobID)
-	slurm := askSlurm(ctx)
-	starter, err := starterFor(env, gang, cfg, slurm)
+	starter, err := starterFor(env, gang, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +74,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		logger.Info("another job runs this gang; this one ends and has run nothing", "holder", holder)
 		return 0, nil
 	}
-	agentEnv := append(slurm.killWaitEnv(env), envJobID+"="+jobID)
+	agentEnv := append(killWaitEnv(ctx, env), envJobID+"="+jobID)
 	said := &lastLine{to: cfg.Stderr}
 	cfg.Stderr = said
 	code, err := startAgents(ctx, starter, slices.Concat(cfg.Env, agentEnv), cfg, logger)
@@ -151,15 +150,11 @@ func claim(dir spool.Dir, jobID string) (holder string, err error) {
 	return c.JobID, nil
 }
 
-// starterFor returns the command that starts an agent in each task. A single one needs no
-// step: the batch script has the job's CPUs and devices, and a step costs as much as the
-// job itself.
-func starterFor(env func(string) string, g spool.Gang, cfg Config, slurm slurmConfig) ([]string, error) {
+// starterFor returns the command that starts an agent in each task.
+func starterFor(env func(string) string, g spool.Gang, cfg Config) ([]string, error) {
 	switch {
 	case env(envManager) == managerLocal:
 		return nil, errors.New("the local workload manager starts the agents itself (gangline-agent serve)")
-	case env(envSlurmJob) != "" && len(g.Tasks) == 1 && slurm.stepsArePlain():
-		return []string{cfg.Self, "serve", string(cfg.Dir)}, nil
 	case env(envSlurmJob) != "":
 		return append([]string{"srun"}, srunArgs(env, len(g.Tasks), g.Groups, cfg.Self, string(cfg.Dir))...), nil
 	}

@@ -176,27 +176,6 @@ func TestRunReportsHowThePodsEnded(t *testing.T) {
 	assert.Equal(t, "7 --ntasks=2 --distribution=block\n", j.log.String())
 }
 
-func TestASingleAgentNeedsNoStep(t *testing.T) {
-	const plain = "TaskEpilog = (null)\nTaskProlog              = (null)\nSrunEpilog = \nSrunProlog = (null)\n"
-	for sentence, tc := range map[string]struct {
-		slurm slurmConfig
-		tasks int
-		want  string
-	}{
-		"a single task is started in the batch script": {plain, 1, "/opt/gangline-agent serve /spool/pi-1"},
-		"several need a step":                          {plain, 2, "srun"},
-		"the site has something done for tasks":        {plain + "TaskProlog = /etc/slurm/prolog.sh\n", 1, "srun"},
-		"Slurm does not say":                           {"", 1, "srun"},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			env := func(name string) string { return map[string]string{"SLURM_JOB_ID": "7"}[name] }
-			argv, err := starterFor(env, spool.Gang{Tasks: make([][]int, tc.tasks), Groups: 1}, Config{Dir: "/spool/pi-1", Self: "/opt/gangline-agent"}, tc.slurm)
-			require.NoError(t, err)
-			assert.True(t, strings.HasPrefix(strings.Join(argv, " "), tc.want), argv)
-		})
-	}
-}
-
 func TestRunReportsThatAgentsFailed(t *testing.T) {
 	code, err := newJob(t, "exit 9").run(t.Context())
 	require.NoError(t, err)
