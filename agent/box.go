@@ -16,12 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/gangline/gangline/agent/container"
 	"github.com/gangline/gangline/agent/image"
-	"github.com/gangline/gangline/agent/lifecycle"
-	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -34,9 +30,9 @@ type box struct {
 	store   *image.Store
 	secrets []byte // for registries
 
-	images map[string]*image.Image   // of containers that have had one
-	places map[string]*sandbox.Place // of runs
-	count  atomic.Int64              // of processes
+	stays map[string]*stay // of runs
+	left  map[string]bool  // containers of which a run has ended
+	count atomic.Int64     // of processes
 
 	// state is a short path of the directory in which a runtime keeps books: podman takes
 	// none of more than 50 characters.
@@ -64,7 +60,8 @@ func (s *slot) newBox(o spool.PodOrders) (*box, error) {
 	store, err := image.Open(image.Options{
 		Dir: s.fill(i.Dir), Offline: i.Offline, Mirrors: i.Mirrors, Insecure: i.Insecure, CAFile: i.CAFile,
 		CredentialsFile: s.fill(i.CredentialsFile), Tool: i.Tool, MaxBytes: i.MaxBytes, MinAge: time.Duration(i.MinAgeSeconds) * time.Second,
-		Program: s.cfg.Self, Logger: s.logger,
+		Program: s.cfg.Self, Run: s.runTool, Logger: s.logger,
+		Converters: map[image.Form]string{image.FormSIF: cmp.Or(o.Runtime.Program, runtime.Program)},
 	})
 	if err != nil {
 		return nil, err
@@ -75,7 +72,7 @@ func (s *slot) newBox(o spool.PodOrders) (*box, error) {
 	}
 	return &box{
 		runtime: runtime, orders: *o.Runtime, store: store, secrets: secrets, state: state,
-		images: map[string]*image.Image{}, places: map[string]*sandbox.Place{},
+		stays: map[string]*stay{}, left: map[string]bool{},
 	}, nil
 }
 
@@ -129,11 +126,6 @@ func (p *pod) bring(ctx context.Context, c spool.ContainerOrders) (*image.Image,
 			p.slot.post(func() { p.life.Tell(c.Name, time.Now(), e.Type, e.Reason, e.Message) })
 		},
 	}
-	if b.runtime.Convert != nil {
-		request.Convert = func(ctx context.Context, tree, dst string) error {
-			return p.slot.runTool(ctx, b.runtime.Convert(cmp.Or(b.orders.Program, b.runtime.Program), tree, dst))
-		}
-	}
 	return b.store.Ensure(ctx, request)
 }
 
@@ -153,145 +145,15 @@ func (p *pod) unpulled(c spool.ContainerOrders, err error) {
 	p.life.Unpulled(c.Name, time.Now(), c.Image, reason, message)
 }
 
-// argv is what a container runs, by the rule of container runtimes: its command or else
-// the image's entrypoint, and its args or else, if it has no command either, the image's
-// cmd.
-func (in inImage) argv() []string {
-	switch o := in.orders; {
-	case len(o.Command) > 0:
-		return slices.Concat(o.Command, o.Args)
-	case len(o.Args) > 0:
-		return slices.Concat(in.config.Entrypoint, o.Args)
-	}
-	return slices.Concat(in.config.Entrypoint, in.config.Cmd)
-}
-
-// inImage is a container with its image's configuration.
-type inImage struct {
-	orders spool.InImage
-	config v1.Config
-	dir    string // of the container
-}
-
-// workingDir is where the container's program begins.
-func (in inImage) workingDir() string {
-	if path.IsAbs(in.dir) {
-		return path.Clean(in.dir)
-	}
-	return path.Join("/", in.config.WorkingDir, in.dir)
-}
-
-// within is a container with what its image says, errNotYet before it is there.
-func (p *pod) within(c spool.ContainerOrders) (spool.ContainerOrders, *image.Image, error) {
-	img := p.box.images[c.Name]
-	if img == nil {
-		return c, nil, errNotYet
-	}
-	in := inImage{*c.InImage, img.Config, c.WorkingDir}
-	c.Argv, c.WorkingDir = in.argv(), in.workingDir()
-	return c, img, nil
-}
-
-// imageRecipe is a process in a container's image, without a command.
-func (p *pod) imageRecipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
-	c, img, err := p.within(c)
-	if err != nil {
-		return sandbox.Recipe{}, err
-	}
-	around, err := p.surroundings(c, run)
-	if err != nil {
-		return sandbox.Recipe{}, err
-	}
-	who := p.whoIs(c, img)
-	around.image = img.Config.Env
-	around.home = who.home
-	libraries := p.gpuLibraries(c)
-	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around), Limits: p.orders.Site.Limits}
-	r.Env = append(r.Env, sshVariables(around, c)...)
-	r.Env = who.variables(libraries.variables(r.Env))
-	root, err := p.imageRoot(c, img, around.container, who, libraries)
-	if err != nil {
-		return sandbox.Recipe{}, err
-	}
-	r.Runtime = p.runtimeOf(c, img, root, around.container)
-	place := p.box.places[around.container]
-	if place == nil {
-		if !p.box.runtime.Assembled() {
-			root = &sandbox.Root{Hostname: root.Hostname, Scratch: root.Scratch} // the runtime mounts
-		}
-		place = sandbox.NewPlace(root)
-		p.box.places[around.container] = place
-	}
-	r.Place = place
-	return r, nil
-}
-
-// runtimeOf is the container runtime's part of a process.
-func (p *pod) runtimeOf(c spool.ContainerOrders, img *image.Image, root *sandbox.Root, run string) *sandbox.Runtime {
-	b := p.box
-	process := container.Process{
-		Program: b.orders.Program, Options: b.orders.Options,
-		Image: img.Path, Init: path.Join(runDir, sandbox.InitName),
-		User: c.InImage.User, Group: c.InImage.Group, ReadOnly: c.InImage.ReadOnly,
-		ID: fmt.Sprintf("%s-%d", run, b.count.Add(1)), State: b.state,
-		UID: os.Getuid(), GID: os.Getgid(),
-	}
-	if b.runtime.Assembled() {
-		process.Image, process.Twin = root.Image.View, root.Image.Twin
-	} else {
-		for _, m := range root.Mounts {
-			if !m.IfMissing {
-				process.Mounts = append(process.Mounts, container.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
-			}
-		}
-	}
-	if p.slot.spec.GPUs > 0 {
-		process.GPUs = container.Vendor(b.orders.GPUs)
-	}
-	r := &sandbox.Runtime{
-		Argv: b.runtime.Command(process), Deaf: b.runtime.Deaf, OwnSession: b.runtime.OwnSession,
-		Env: []string{"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "HOME=" + p.slot.cfg.Home, "USER=" + p.slot.cfg.User, cookie(run)},
-	}
-	if b.runtime.Variables != nil {
-		r.Env = override(r.Env, b.runtime.Variables(process))
-	}
-	return r
-}
-
-// override replaces entries of an environment.
-func override(env, by []string) []string {
-	for _, entry := range by {
-		name, _, _ := strings.Cut(entry, "=")
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-	}
-	return append(env, by...)
-}
-
-// leave gives up what a run of a container had of its image. Processes that are still in
-// it keep what they need.
-func (p *pod) leave(c spool.ContainerOrders, run int) {
-	id := lifecycle.RunID(p.orders.UID, c.Name, run)
-	if place := p.box.places[id]; place != nil {
-		place.Close()
-		delete(p.box.places, id)
-	}
-	layers := p.files.dirs.layers(id)
-	p.slot.background.Go(func() {
-		if err := removeAll(layers); err != nil {
-			p.logger.Warn("removing what a container has written to its image", "container", c.Name, "run", run, "error", err)
-		}
-	})
-}
-
 // close gives up all of it.
 func (b *box) close() {
 	if b == nil {
 		return
 	}
 	_ = os.Remove(b.state)
-	for id, place := range b.places {
-		place.Close()
-		delete(b.places, id)
+	for id, stay := range b.stays {
+		stay.place.Close()
+		delete(b.stays, id)
 	}
 }
 

@@ -3,12 +3,17 @@ package agent_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/sshd"
 	"github.com/gangline/gangline/provider/spool"
 )
 
@@ -22,7 +27,7 @@ func imageTree(t *testing.T) string {
 	busybox, err := os.ReadFile("/bin/busybox")
 	require.NoError(t, err, "install busybox-static")
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "bin", "busybox"), busybox, 0o755))
-	for _, name := range []string{"sh", "cat", "sleep", "hostname", "pwd"} {
+	for _, name := range []string{"sh", "cat", "sleep", "hostname", "pwd", "env", "setsid"} {
 		require.NoError(t, os.Symlink("busybox", filepath.Join(tree, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "etc", "image"), []byte("of the image\n"), 0o644))
@@ -60,6 +65,103 @@ func TestContainersInImages(t *testing.T) {
 			assert.Equal(t, "of the image\n"+o.Hostname+"\n/made/here\nx\n", w.log(0, "u", o.Containers[0].Name, 0, "stdout"))
 			assert.Equal(t, tree, p.Containers[0].ImageID)
 			assert.NoFileExists(t, filepath.Join(tree, "etc", "new"))
+		})
+	}
+}
+
+// likeApptainer understands what Apptainer is told here and mounts as that does: each process
+// has directories of its own, but for what it is told.
+const likeApptainer = `#!/bin/sh
+set -e
+binds=
+while [ "$1" != exec ]; do shift; done
+shift
+while :; do
+	case $1 in
+	--mount) m=${2#type=bind,source=} && binds="$binds --bind ${m%%,*}" && m=${m#*,destination=} && binds="$binds ${m%%,*}" && shift 2 ;;
+	--no-mount | --pwd) shift 2 ;;
+	-*) shift ;;
+	*) break ;;
+	esac
+done
+exec bwrap --die-with-parent --bind "$1" / --dev-bind /dev /dev --bind /proc /proc --bind /sys /sys \
+	--tmpfs /tmp --tmpfs /var --tmpfs /run $binds -- "$2"
+`
+
+// withSide keeps a pod of an image up beyond the end of its first container.
+func withSide(o spool.PodOrders) spool.PodOrders {
+	side := o.Containers[0]
+	side.Name, side.InImage = "side", &spool.InImage{Command: []string{"sh", "-c", idle}}
+	o.Containers = append(o.Containers, side)
+	return o
+}
+
+func (w *world) mainEnded(k int, uid string) {
+	w.t.Helper()
+	w.podWhere(k, "without its main container", func(p spool.PodStatus) bool {
+		return p.UID == uid && len(p.Containers) == 2 && p.Containers[0].State.Terminated != nil && p.Containers[1].State.Running != nil
+	})
+}
+
+func TestProcessesOfAContainerShareWhatTheyWrite(t *testing.T) {
+	for _, runtime := range []string{"bubblewrap", "apptainer"} {
+		t.Run(runtime, func(t *testing.T) {
+			w := newWorld(t, [][]int{{0}})
+			w.publishNames()
+			o := w.imageOrders("u", runtime, imageTree(t),
+				"for dir in /tmp /var/tmp /run; do echo in $dir >$dir/file; done; echo eve:x:7:7::/:/bin/sh >>/etc/passwd; "+idle)
+			if runtime == "apptainer" {
+				o.Runtime.Program = filepath.Join(t.TempDir(), "apptainer")
+				require.NoError(t, os.WriteFile(o.Runtime.Program, []byte(likeApptainer), 0o755))
+			}
+			w.run(0, o)
+			w.waitLog(0, "u", "ready")
+			client := w.dial(0)
+			for range 2 {
+				out, errs, _, err := run(t, client, sshd.ExecRequest{Container: "main", Argv: []string{"sh", "-c", "cat /tmp/file /var/tmp/file /run/file; while read line; do case $line in eve*) echo $line; esac; done </etc/passwd"}})
+				require.NoError(t, err)
+				assert.Equal(t, "in /tmp\nin /var/tmp\nin /run\neve:x:7:7::/:/bin/sh\n", out, errs)
+			}
+			w.stop(0, "u", 5)
+			w.done(0, "u")
+		})
+	}
+}
+
+func TestASessionInAContainerThatHasEnded(t *testing.T) {
+	w := newWorld(t, [][]int{{0}})
+	w.publishNames()
+	outside := t.TempDir()
+	require.NoError(t, os.Chmod(outside, 0o755))
+	o := withSide(w.imageOrders("u", "bubblewrap", imageTree(t), "exit 0"))
+	w.run(0, o)
+	w.mainEnded(0, "u")
+	_, _, _, err := run(t, w.dial(0), sshd.ExecRequest{Container: "main", Argv: []string{"true"}})
+	require.ErrorContains(t, err, `container "main" is not running`)
+	require.Eventually(t, func() bool {
+		layers, err := filepath.Glob(filepath.Join(w.disk, "*", "*", "*", "layers", "*"))
+		return err == nil && len(layers) == 1
+	}, 10*time.Second, 10*time.Millisecond, "what it has written is gone, and nothing has come in its place")
+	w.stop(0, "u", 5)
+	w.done(0, "u")
+}
+
+func TestWhatClearsItsEnvironmentEndsWithItsContainer(t *testing.T) {
+	tree := imageTree(t)
+	for _, runtime := range []string{"bubblewrap", "charliecloud"} {
+		t.Run(runtime, func(t *testing.T) {
+			w := newWorld(t, [][]int{{0}})
+			w.publishNames()
+			w.run(0, withSide(w.imageOrders("u", runtime, tree,
+				"env -i /bin/setsid /bin/sh -c 'echo $$ >/tmp/pid; exec /bin/sleep 1000 >/dev/null 2>&1' & until test -s /tmp/pid; do sleep 0.01; done; cat /tmp/pid")))
+			w.mainEnded(0, "u")
+			pid, err := strconv.Atoi(strings.TrimSpace(w.log(0, "u", "main", 0, "stdout")))
+			require.NoError(t, err)
+			if !assert.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH) {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+			w.stop(0, "u", 5)
+			w.done(0, "u")
 		})
 	}
 }

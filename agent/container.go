@@ -80,13 +80,12 @@ type ready struct {
 
 // pulled notes that a container's image is there.
 func (p *pod) pulled(c spool.ContainerOrders, run int, img *image.Image) (r ready) {
-	p.box.images[c.Name] = img
 	p.life.Pulled(c.Name, img.ID)
-	p.slot.wakeSessions()
+	r.orders = c
 	if r.err = p.offerImageLaunchers(c, img); r.err != nil {
 		return r
 	}
-	if r.orders, _, r.err = p.within(c); r.err != nil {
+	if r.orders, r.err = p.moveIn(c, run, img); r.err != nil {
 		return r
 	}
 	r.recipe, r.err = p.recipe(c, run)
@@ -186,10 +185,16 @@ func (p *pod) execute(
 	return exit, ended, nil
 }
 
+// starter starts processes that are found again whatever they do to their environment.
+func (s *slot) starter() sandbox.Starter {
+	return sandbox.Starter{Table: s.table, Started: s.namespaces.Hold, Arrived: s.namespaces.HoldFile}
+}
+
 // startLogged starts a process whose output goes to a log. The function that it
 // returns waits until the log has all of it.
 func (s *slot) startLogged(ctx context.Context, r sandbox.Recipe, streams *attach.Console, log *crilog.Log) (*process.Process, func(), error) {
-	starter := sandbox.Starter{Table: s.table, KillGroup: true, Started: s.namespaces.Hold}
+	starter := s.starter()
+	starter.KillGroup = true
 	proc, err := starter.Start(ctx, r, streams.Process())
 	streams.Started()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gangline/gangline/agent/control"
 	"github.com/gangline/gangline/agent/image"
 	"github.com/gangline/gangline/agent/mpirun"
+	"github.com/gangline/gangline/agent/sandbox"
 	"github.com/gangline/gangline/mpi/launcher"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -103,10 +104,17 @@ func (p *pod) offerImageLaunchers(c spool.ContainerOrders, img *image.Image) err
 
 // imageHas tells whether an image has a path, or the site's binds give it one.
 func (p *pod) imageHas(img *image.Image, path string) bool {
-	places := []string{filepath.Join(img.Path, path)}
+	dir, _, err := sandbox.ResolveIn(img.Path, filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	resolved := filepath.Join("/", strings.TrimPrefix(dir, img.Path), filepath.Base(path))
+	places := []string{filepath.Join(img.Path, resolved)}
 	for _, b := range p.box.orders.Binds {
-		if rest, ok := strings.CutPrefix(path, cmp.Or(b.Target, b.Source)+"/"); ok {
-			places = append(places, filepath.Join(b.Source, rest))
+		for _, seen := range []string{path, resolved} {
+			if rest, ok := strings.CutPrefix(seen, cmp.Or(b.Target, b.Source)+"/"); ok {
+				places = append(places, filepath.Join(b.Source, rest))
+			}
 		}
 	}
 	return slices.ContainsFunc(places, func(place string) bool {

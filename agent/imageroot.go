@@ -3,12 +3,15 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/container"
 	"github.com/gangline/gangline/agent/image"
@@ -74,7 +77,9 @@ func (p *pod) imageRoot(c spool.ContainerOrders, img *image.Image, run string, w
 	// The pod's own come last and so win.
 	root.Mounts = append(own, append(root.Mounts, sshMounts(dirs, p.slot.cfg.Self, c)...)...)
 	if !p.box.runtime.Assembled() {
-		return root, nil
+		scratch, err := scratchMounts(dirs.layers(run), c.InImage.ReadOnly)
+		root.Mounts = append(scratch, root.Mounts...)
+		return root, err
 	}
 	layers := dirs.layers(run)
 	root.Image = &sandbox.Image{Tree: img.Path, View: filepath.Join(layers, "view"), Writable: scratchDirs}
@@ -92,6 +97,23 @@ func (p *pod) imageRoot(c spool.ContainerOrders, img *image.Image, run string, w
 		}
 	}
 	return root, nil
+}
+
+// scratchMounts are what all processes of a run share where the runtime gives each of them
+// an image of its own.
+func scratchMounts(layers string, readOnly bool) ([]sandbox.Mount, error) {
+	if readOnly {
+		return nil, nil
+	}
+	var mounts []sandbox.Mount
+	for _, dir := range scratchDirs {
+		kept := filepath.Join(layers, dir)
+		if err := openDir(kept, 0o1777); err != nil {
+			return nil, fmt.Errorf("making %s of the container: %w", dir, err)
+		}
+		mounts = append(mounts, sandbox.Mount{Source: kept, Target: dir})
+	}
+	return mounts, nil
 }
 
 // accounts are the image's tables of users and groups with the process's own, which
@@ -124,14 +146,25 @@ func (p *pod) accounts(c spool.ContainerOrders, img *image.Image, who who) ([]sa
 	return mounts, nil
 }
 
-// readIn reads a small file of an image, "" if it has none. No link leads out of it.
+// mostTable bounds what is read of an image's tables, in bytes.
+const mostTable = 1 << 20
+
+// readIn reads a small file of an image, "" if it has none. Links lead where they would in
+// the image.
 func readIn(tree, file string) string {
-	root, err := os.OpenRoot(tree)
+	resolved, missing, err := sandbox.ResolveIn(tree, file)
+	if err != nil || missing != "" {
+		return ""
+	}
+	f, err := os.OpenFile(resolved, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // it may be anything
 	if err != nil {
 		return ""
 	}
-	defer root.Close() //nolint:errcheck // only a handle
-	data, err := root.ReadFile(strings.TrimPrefix(file, "/"))
+	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostTable))
 	if err != nil {
 		return ""
 	}

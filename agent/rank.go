@@ -52,7 +52,8 @@ func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller)
 		streams.Extra = trap.bait
 		recipe.Env = launcher.Override(recipe.Env, trap.variables(r))
 	}
-	starter := sandbox.Starter{Table: c.table, KillGroup: true, Started: c.namespaces.Hold}
+	starter := c.starter()
+	starter.KillGroup = true
 	proc, err := starter.Start(ctx, recipe, streams)
 	var refused *sandbox.StartError
 	if errors.As(err, &refused) {

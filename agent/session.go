@@ -68,7 +68,7 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 		return 0, err
 	}
 	s.logger.Debug("a session begins", "container", c.Container)
-	status, err := session.Run(ctx, sandbox.Starter{Table: s.table, Started: s.namespaces.Hold}, recipe, c)
+	status, err := session.Run(ctx, s.starter(), recipe, c)
 	if err := s.namespaces.ReleaseUnused(); err != nil {
 		s.logger.Warn("ending a session", "error", err)
 	}
@@ -149,6 +149,9 @@ func (s *slot) surroundSession(c sshd.Command) (sandbox.Recipe, error) {
 	container, ok := s.pod.container(name)
 	if !ok {
 		return sandbox.Recipe{}, fmt.Errorf("the pod has no container %q", name)
+	}
+	if err := s.pod.mayVisit(name); err != nil {
+		return sandbox.Recipe{}, err
 	}
 	r, err := s.pod.recipe(container, s.pod.runs[name])
 	if err != nil {

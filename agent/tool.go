@@ -1,16 +1,17 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gangline/gangline/agent/image/tool"
 	"github.com/gangline/gangline/agent/process"
 )
 
@@ -18,12 +19,9 @@ import (
 // be complete.
 const quietTool = 500 * time.Millisecond
 
-// mostToolWords bounds what is quoted of a tool's output, in bytes.
-const mostToolWords = 400
-
-// runTool runs a program of the HPC node for the agent itself, to its end. Only the table
-// may wait for children, so it is the table that starts it.
-func (s *slot) runTool(ctx context.Context, argv []string) error {
+// runTool runs a program of the HPC node for the agent itself, to its end (a tool.Runner).
+// Only the table may wait for children, so it is the table that starts it.
+func (s *slot) runTool(ctx context.Context, argv []string, stdin, stdout *os.File) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return fmt.Errorf("starting %s: %w: install it on the HPC nodes, or name its file (containers.runtimes)", argv[0], err)
@@ -37,30 +35,21 @@ func (s *slot) runTool(ctx context.Context, argv []string) error {
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", argv[0], err)
 	}
-	p, err := s.table.Start(process.Spec{Path: path, Argv: argv, Env: os.Environ(), Files: []*os.File{null, theirs, theirs}, KillGroup: true})
+	p, err := s.table.Start(process.Spec{Path: path, Argv: argv, Env: os.Environ(), Files: []*os.File{cmp.Or(stdin, null), cmp.Or(stdout, theirs), theirs}, KillGroup: true})
 	if err = errors.Join(err, theirs.Close()); err != nil {
 		return fmt.Errorf("starting %s: %w", argv[0], errors.Join(err, out.Close()))
 	}
 	defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
-	said := &lastWords{}
+	said := &tool.LastWords{}
 	if err := process.CopyOutput(said, out, p.Done(), quietTool); err != nil {
 		s.logger.Warn("reading a tool's output", "tool", argv[0], "error", err)
 	}
 	<-p.Done()
 	switch code := process.ExitCode(p.Status()); {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case code != 0:
-		return fmt.Errorf("%s ended with code %d: %s", argv[0], code, strings.TrimSpace(said.text))
+		return fmt.Errorf("%s ended with code %d: %s", argv[0], code, said)
 	}
 	return nil
-}
-
-// lastWords keeps the end of what is written.
-type lastWords struct{ text string }
-
-func (w *lastWords) Write(p []byte) (int, error) {
-	w.text += string(p)
-	w.text = w.text[max(0, len(w.text)-mostToolWords):]
-	return len(p), nil
 }

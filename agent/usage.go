@@ -26,8 +26,9 @@ const (
 	// measurement of its first 10 to 15 s is all that metrics-server needs to show
 	// it.
 	usageFirst = 11 * time.Second
-	// usageTogether is how long a container that has started waits for others.
-	usageTogether = 50 * time.Millisecond
+	// usageTogether is how long a container that has started waits for others. It is short:
+	// whoever sees that it runs may ask what it uses.
+	usageTogether = 5 * time.Millisecond
 	// usageAgain is how old what is written may get, although it has not changed.
 	usageAgain = time.Minute
 	// deviceTimeout bounds the question after devices.

@@ -147,7 +147,7 @@ func columns() []column {
 		{"JOB", false, func(g gangs.Gang, _ time.Time) string { return cmp.Or(g.JobID, none) }},
 		{"STATE", false, func(g gangs.Gang, _ time.Time) string { return string(g.State) }},
 		{"REASON", false, func(g gangs.Gang, _ time.Time) string { return cmp.Or(g.ShortReason(), none) }},
-		{"NODES", false, func(g gangs.Gang, _ time.Time) string { return cmp.Or(gangs.Hostlist(g.HPCNodes), none) }},
+		{"NODES", false, func(g gangs.Gang, _ time.Time) string { return nodesOf(g) }},
 		{"AGE", false, func(g gangs.Gang, now time.Time) string { return duration.HumanDuration(now.Sub(g.Created.Time)) }},
 		{"QUEUED", true, func(g gangs.Gang, now time.Time) string { return away(g.Submitted, now) }},
 		{"EXPECTED START", true, func(g gangs.Gang, now time.Time) string { return expectedStart(g, now) }},
@@ -158,6 +158,16 @@ func columns() []column {
 
 // none is what a cell without a value shows, as kubectl has it.
 const none = "<none>"
+
+// nodesOf are the HPC nodes. Where pods of a gang that has ended were removed, it ran on others
+// too, which nobody knows any more.
+func nodesOf(g gangs.Gang) string {
+	known := cmp.Or(gangs.Hostlist(g.HPCNodes), none)
+	if known != none && g.Removed() > 0 {
+		known += ",..."
+	}
+	return known
+}
 
 // away is how long ago something was.
 func away(at *metav1.Time, now time.Time) string {

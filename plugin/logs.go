@@ -38,7 +38,7 @@ as they are written, each whole, until the gang has ended: over restarts of cont
 of JobSets, and when the connection breaks; each line once.`,
 		Example: `  kubectl gangline logs trainjob/pi -f
   kubectl gangline logs pi --tail=20 --timestamps`,
-		Args:              cobra.ExactArgs(1),
+		Args:              words(1, 1, "name a gang or pod, as in trainjob/pi"),
 		ValidArgsFunction: e.completeGangs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := gangs.ParseRef(args[0])

@@ -211,24 +211,43 @@ func TestWhatTheUserMayNotRead(t *testing.T) {
 
 func TestMistakesAreExplained(t *testing.T) {
 	for says, args := range map[string][]string{
-		"there is no gang nothing in namespace default":                  {"why", "nothing"},
-		"pod web is none of Gangline's":                                  {"why", "pod/web"},
-		`"deployment" is no kind that makes gangs`:                       {"why", "deployment/x"},
-		"there is no output format \"xml\": write one of wide, name":     {"gangs", "-o", "xml"},
-		"--watch has no output format json":                              {"gangs", "-w", "-o", "json"},
-		"--color is \"green\": write auto":                               {"logs", "llm", "--color=green"},
-		"--since-time is \"yesterday\": write a time":                    {"logs", "llm", "--since-time=yesterday"},
-		"no pod of llm has a container \"side\"":                         {"logs", "llm", "-c", "side"},
-		"there is no gang absent":                                        {"logs", "-f", "absent"},
-		"pod early does not run: it is Queued; \"kubectl gangline why":   {"ssh", "early"},
-		"gang trainjob/llm has no pod of rank 7: it has 2 pods":          {"ssh", "--rank", "7", "llm"},
-		"there is no gang nobody in namespace default: \"kubectl gangli": {"ssh", "nobody"},
+		"there is no gang nothing in namespace default":                        {"why", "nothing"},
+		"pod web is none of Gangline's":                                        {"why", "pod/web"},
+		`"deployment" is no kind that makes gangs`:                             {"why", "deployment/x"},
+		"there is no output format \"xml\": write one of wide, name":           {"gangs", "-o", "xml"},
+		"--watch has no output format json":                                    {"gangs", "-w", "-o", "json"},
+		"--color is \"green\": write auto":                                     {"logs", "llm", "--color=green"},
+		"--since-time is \"yesterday\": write a time":                          {"logs", "llm", "--since-time=yesterday"},
+		"no pod of llm has a container \"side\"":                               {"logs", "llm", "-c", "side"},
+		"there is no gang absent":                                              {"logs", "-f", "absent"},
+		"pod early does not run: it is Queued; \"kubectl gangline why":         {"ssh", "early"},
+		"gang trainjob/llm has no pod of rank 7: its pods have the ranks 0, 1": {"ssh", "--rank", "7", "llm"},
+		"gang jobset/done has ended (Completed), and no pod of it runs":        {"ssh", "done"},
+		"gang jobset/done has ended (Completed)":                               {"ssh", "--rank", "3", "jobset/done"},
+		"no pod of Job nobody in namespace default is Gangline's":              {"why", "job/nobody"},
+		"name a gang, TrainJob, JobSet, Job or pod":                            {"why"},
+		`"c" is too much: name a gang`:                                         {"why", "job", "b", "c"},
+		"name a gang or pod, as in trainjob/pi":                                {"logs"},
+		"name a pod, or a gang as in trainjob/pi":                              {"ssh"},
+		"there is no gang nobody in namespace default: \"kubectl gangli":       {"ssh", "nobody"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			_, _, err := newCluster(t).run(t, args...)
+			c := newCluster(t)
+			require.NoError(t, c.kube.Tracker().Add(plugintest.Pod("done-launcher-0-0-x").Gang("d", "JobSet/done").Rank("1", "4").
+				Job("50", ago(time.Hour)).On("hpc").HPCNode("gpu0").Phase(corev1.PodSucceeded).Obj()))
+			_, _, err := c.run(t, args...)
 			require.ErrorContains(t, err, says)
 		})
 	}
+}
+
+func TestAGangWhosePodsWereRemoved(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.kube.Tracker().Add(plugintest.Pod("done-launcher-0-0-x").Gang("d", "JobSet/done").Rank("1", "4").
+		Job("50", ago(2*time.Hour)).Created(ago(time.Hour)).On("hpc").HPCNode("gpu0").Phase(corev1.PodSucceeded).Obj()))
+	out, _, err := c.run(t, "gangs", "done", "--no-headers")
+	require.NoError(t, err)
+	assert.Equal(t, "jobset/done 4/4 50 Completed <none> gpu0,... 120m", strings.Join(strings.Fields(out), " "))
 }
 
 func TestTopWithoutMetrics(t *testing.T) {

@@ -33,7 +33,7 @@ func newCommand(e *env) *cobra.Command {
 workload manager. It needs no rights but those to read what it shows.
 
 A GANG is named by its owner, with or without the kind: pi, trainjob/pi, jobset/pi,
-mpijob/pi, pod/pi; or by one of its pods.`,
+mpijob/pi, pod/pi; or by one of its pods, or their Job.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gangline"},
 	}
@@ -51,6 +51,19 @@ func (e *env) versionCommand() *cobra.Command {
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintf(cmd.OutOrStdout(), "kubectl-gangline %s (%s, %s/%s)\n", e.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
+	}
+}
+
+// words takes so many words, most of 0 for any number, and says what is missing.
+func words(least, most int, missing string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least {
+			return errors.New(missing)
+		}
+		if most > 0 && len(args) > most {
+			return fmt.Errorf("%q is too much: %s", args[most], missing)
+		}
+		return nil
 	}
 }
 

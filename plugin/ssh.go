@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +32,7 @@ Of a GANG it is the pod of a rank, the first if none is named. A command is run 
 without a shell, and its exit code is the plugin's. Flags of the plugin come before the POD.`,
 		Example: `  kubectl gangline ssh pi-worker-0-1-x7k2p
   kubectl gangline ssh --rank 3 trainjob/pi nvidia-smi -L`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              words(1, 0, "name a pod, or a gang as in trainjob/pi"),
 		ValidArgsFunction: e.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := gangs.ParseRef(args[0])
@@ -96,8 +98,11 @@ func (c *clients) runningPod(ctx context.Context, ref gangs.Ref, rank int) (*cor
 	}
 	g := found[len(found)-1]
 	p := choosePod(g, ref, rank)
+	if g.State.Ended() && (p == nil || p.Name != ref.Name) {
+		return nil, fmt.Errorf("gang %s has ended (%s), and no pod of it runs any more; \"kubectl gangline logs %s\" shows what is left of its output", g.Ref(), g.State, g.Ref())
+	}
 	if p == nil {
-		return nil, fmt.Errorf("gang %s has no pod of rank %d: it has %d pods, the first has rank 0", g.Ref(), rank, len(g.Pods))
+		return nil, fmt.Errorf("gang %s has no pod of rank %d: its pods have the ranks %s", g.Ref(), rank, ranksOf(g))
 	}
 	if p.State != gangs.Running && p.State != gangs.Stopping && p.State != gangs.Starting {
 		return nil, fmt.Errorf("pod %s does not run: it is %s; \"kubectl gangline why pod/%s\" says why", p.Name, p.State, p.Name)
@@ -123,6 +128,23 @@ func choosePod(g gangs.Gang, ref gangs.Ref, rank int) *gangs.Pod {
 		}
 	}
 	return nil
+}
+
+// ranksOf are the ranks that a gang has pods of.
+func ranksOf(g gangs.Gang) string {
+	var ranks []string
+	for i, p := range g.Pods {
+		rank := i // until there is a job
+		if p.Rank != nil {
+			rank = *p.Rank
+		}
+		ranks = append(ranks, strconv.Itoa(rank))
+	}
+	const most = 8
+	if n := len(ranks); n > most {
+		return ranks[0] + " to " + ranks[n-1]
+	}
+	return strings.Join(ranks, ", ")
 }
 
 // defaultContainerAnnotation is kubectl's.

@@ -22,11 +22,11 @@ func (e *env) whyCommand() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "why [KIND/]NAME", Aliases: []string{"explain"},
-		Short: "Say in plain English what a pod, TrainJob or JobSet waits for, or why it ended",
+		Short: "Say in plain English what a pod, TrainJob, JobSet or Job waits for, or why it ended",
 		Example: `  kubectl gangline why pi             # a gang, TrainJob, JobSet or pod
   kubectl gangline why trainjob/pi
   kubectl gangline why pod pi-worker-0-1-x7k2p`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              words(1, 2, "name a gang, TrainJob, JobSet, Job or pod, as in pi, trainjob/pi or \"pod pi-worker-0-1-x7k2p\""),
 		ValidArgsFunction: e.completeObjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -149,6 +149,9 @@ func (q *inquiry) nothing(pods []*corev1.Pod) error {
 			return fmt.Errorf("pod %s is none of Gangline's: it does not tolerate the virtual node's taint, or runs on another node; \"kubectl describe pod %s\" says more of it",
 				pod.Name, pod.Name)
 		}
+	}
+	if q.ref.Kind == "Job" {
+		return fmt.Errorf("no pod of Job %[1]s in namespace %[2]s is Gangline's: it has none, or they run on other nodes; \"kubectl describe job %[1]s -n %[2]s\" says more of it", q.ref.Name, q.namespace)
 	}
 	return notFound(q.ref, q.namespace)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/faults"
@@ -221,18 +222,35 @@ func (r *Reconciler) pursue(ctx context.Context, j wlm.Job, why string) bool {
 // were given up and came through after all, and jobs that were lost and found.
 //
 // A user's gateway may answer late or never. So it runs beside the listings, which are all
-// users', and once at a time.
+// users', and each user's jobs beside the others', one user's once at a time.
 func (r *Reconciler) cancelLate(ctx context.Context) {
-	if !r.cancelling.TryLock() {
-		return
-	}
-	defer r.cancelling.Unlock()
 	active := r.jobs.active()
 	r.pursuit.keep(active)
+	late := map[string][]wlm.Job{}
 	for _, j := range active {
 		if r.registry.hasEnded(j.Name) {
-			r.pursue(ctx, j, "its allocation has ended")
+			late[j.User] = append(late[j.User], j)
 		}
+	}
+	var group errgroup.Group
+	group.SetLimit(workers) // who is left waits at most for the next listing: it asks nobody twice
+	for user, jobs := range late {
+		group.Go(func() error {
+			r.cancelLateOf(ctx, user, jobs)
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are logged, and tried again
+}
+
+// cancelLateOf cancels jobs of one user, unless an earlier call is still at it.
+func (r *Reconciler) cancelLateOf(ctx context.Context, user string, jobs []wlm.Job) {
+	if _, busy := r.cancelling.LoadOrStore(user, true); busy {
+		return
+	}
+	defer r.cancelling.Delete(user)
+	for _, j := range jobs {
+		r.pursue(ctx, j, "its allocation has ended")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -122,4 +123,54 @@ func TestWhoNobodyCanAskToGoIsCancelledAtOnce(t *testing.T) {
 			assert.Len(t, m.asked, 1, "patience ends")
 		})
 	}
+}
+
+// silent is a workload manager that answers one user nothing until it is told to.
+type silent struct {
+	wlm.Manager
+	user  string
+	until chan struct{}
+	asked chan string // job ids
+}
+
+func (m *silent) Cancel(_ context.Context, user, jobID string) error {
+	m.asked <- jobID
+	if user == m.user {
+		<-m.until
+	}
+	return nil
+}
+
+func TestAUserWhoseSiteIsSilentHoldsUpNobodysLateJobs(t *testing.T) {
+	a := newScene(t).allocated(wlm.PhaseRunning)
+	a.ended = &spool.Ended{}
+	synctest.Test(t, func(t *testing.T) {
+		m := &silent{user: "mallory", until: make(chan struct{}), asked: make(chan string, 9)}
+		r := &Reconciler{manager: m, registry: newRegistry(translate.Names{}), jobs: &jobTable{}}
+		r.registry.add(a)
+		lists := func(jobs ...wlm.Job) {
+			for i := range jobs {
+				jobs[i].Name, jobs[i].Phase = a.name(), wlm.PhaseRunning
+			}
+			r.jobs.byName = map[string][]wlm.Job{a.name(): jobs}
+			go r.cancelLate(t.Context())
+			synctest.Wait()
+		}
+		asked := func() []string {
+			var ids []string
+			for len(m.asked) > 0 {
+				ids = append(ids, <-m.asked)
+			}
+			return ids
+		}
+		first, second := wlm.Job{ID: "7", User: "mallory"}, wlm.Job{ID: "8", User: "ada"}
+		lists(first, second)
+		assert.ElementsMatch(t, []string{"7", "8"}, asked(), "each user's beside the others'")
+		lists(first, wlm.Job{ID: "9", User: "mallory"}, wlm.Job{ID: "10", User: "ada"})
+		assert.Equal(t, []string{"10"}, asked(), "one user's once at a time")
+		close(m.until)
+		synctest.Wait()
+		lists(wlm.Job{ID: "9", User: "mallory"})
+		assert.Equal(t, []string{"9"}, asked(), "what was left has its turn with the next listing")
+	})
 }

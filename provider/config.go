@@ -269,8 +269,11 @@ func LoadConfig(path string, changes ...func(*Config)) (Config, error) {
 	return c, nil
 }
 
+// usualLock is the lock where none is named.
+func (c Config) usualLock() string { return filepath.Join(c.Spool, "."+c.NodeName+".lock") }
+
 func (c *Config) setDefaults() {
-	defaultTo(&c.Lock, filepath.Join(c.Spool, "."+c.NodeName+".lock"))
+	defaultTo(&c.Lock, c.usualLock())
 	defaultTo(&c.QueueFactor, 10)
 	defaultTo(&c.MaxPods, 1000)
 	defaultTo(&c.GPUResource, "nvidia.com/gpu")

@@ -60,7 +60,11 @@ func (c Config) Asker() string {
 // validateAccess checks how the HPC side is reached, and as whom.
 func (c Config) validateAccess() error {
 	var errs []error
-	if err := c.Sites().Validate(); err != nil {
+	reached := c.Sites()
+	if c.Lock == c.usualLock() {
+		reached.Lock = "" // it is as the spool is, of which there is a word below
+	}
+	if err := reached.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("access: %w", err))
 	}
 	if err := c.Identity.Validate(); err != nil {

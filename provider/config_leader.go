@@ -45,5 +45,6 @@ func (c Config) Lease(identity string) leader.Config {
 	return leader.Config{
 		Namespace: c.Namespace, Name: component + "-" + c.NodeName, Identity: identity,
 		LeaseDuration: l.LeaseDuration.Duration, RenewDeadline: l.RenewDeadline.Duration, RetryPeriod: l.RetryPeriod.Duration,
+		Contact: leader.NewContact(l.RenewDeadline.Duration), // a leader gives up after as long
 	}
 }

@@ -29,7 +29,7 @@ type ContainersConfig struct {
 	// Registries is how registries are reached.
 	Registries RegistriesConfig `json:"registries,omitzero"`
 	// Offline maps images' names, or patterns of them, to paths on the HPC nodes: of an
-	// unpacked root filesystem, a SIF, a squashfs or an OCI layout. They are not pulled.
+	// unpacked root filesystem, a SIF or a squashfs. They are not pulled.
 	Offline map[string]string `json:"offline,omitempty"`
 	// Binds are paths of the HPC nodes that every container has, such as an MPI and its
 	// fabric's libraries.

@@ -78,7 +78,10 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 			assert.ErrorContains(t, err, c.says)
 		})
 	}
-	_, err := LoadConfig("/nowhere/node.yaml")
+	_, err := load(t, withoutKey(validConfig, "access")+"access: {mode: sudo}\nidentity: [{user: ada}]\n")
+	assert.ErrorContains(t, err, "spool must have {user} in it")
+	assert.NotContains(t, err.Error(), "lock", "which nobody has set")
+	_, err = LoadConfig("/nowhere/node.yaml")
 	assert.ErrorContains(t, err, "/nowhere/node.yaml")
 }
 

@@ -59,6 +59,9 @@ func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Re
 	if why := s.identity.Refuse(wishes); why != "" && !p.accepted() {
 		return wishes, &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
 	}
+	if translate.OnHost(p.pod) {
+		wishes.Runtime = translate.RuntimeHost
+	}
 	if wishes.Nice == 0 {
 		wishes.Nice = site.niceness[p.pod.Spec.PriorityClassName]
 	}

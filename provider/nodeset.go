@@ -157,6 +157,9 @@ type nodeRun struct {
 // first error that one of them cannot live with.
 func Run(ctx context.Context, o Options) error {
 	ctrl.SetLogger(logr.FromContextOrDiscard(ctx))
+	if o.Reloader != nil {
+		o.Reloader.look(ctx, false) // no gang is decided by the map of before
+	}
 	shared, err := newCommon(ctx, o)
 	if err != nil {
 		return err
@@ -180,19 +183,8 @@ func Run(ctx context.Context, o Options) error {
 	if inside, ok := o.Manager.(interface{ Run(context.Context) error }); ok {
 		runs = append(runs, inside.Run) // a workload manager that lives in this process
 	}
-	if o.Reload != nil {
-		reload := &reloader{load: o.Reload, started: o.Config, ids: shared.identities}
-		reload.changed = func() {
-			for _, n := range nodes {
-				n.lookAtAll()
-			}
-		}
-		reload.tell = func(eventType, reason, message string) {
-			for _, n := range nodes {
-				n.tell(eventType, reason, message)
-			}
-		}
-		runs = append(runs, reload.run)
+	if o.Reloader != nil {
+		o.Reloader.lead(ctx, followersOf(nodes))
 	}
 	if address := o.Config.PageAddress; address != "" {
 		var pages []page.Named
@@ -207,6 +199,22 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	return runAll(ctx, nodes)
+}
+
+// followersOf has all nodes hear of the configuration file.
+func followersOf(nodes []nodeRun) followers {
+	return followers{
+		changed: func() {
+			for _, n := range nodes {
+				n.lookAtAll()
+			}
+		},
+		tell: func(eventType, reason, message string) {
+			for _, n := range nodes {
+				n.tell(eventType, reason, message)
+			}
+		},
+	}
 }
 
 // runAll runs the nodes until one of them ends, and then ends the others.
@@ -259,12 +267,16 @@ func newCommon(ctx context.Context, o Options) (common, error) {
 		return common{}, fmt.Errorf("asking the workload manager for its version: %w", err)
 	}
 	all := &family{}
+	ids := newIdentities(o.Config.Identity)
+	if o.Reloader != nil {
+		ids = o.Reloader.ids
+	}
 	return common{
 		rest: rc, clientset: clientset, events: events, cluster: system.UID, version: version,
 		jobs: &jobTable{
 			manager: asked, interval: o.Config.JobInterval.Duration, history: newHistory(asked, all.submitted),
 		},
-		family: all, identities: newIdentities(o.Config.Identity),
+		family: all, identities: ids,
 		manager: asked, metrics: counted, ready: &health.Readiness{}, tracer: tracer,
 		inventory: &sharedInventory{Manager: asked, fresh: o.Config.InventoryInterval.Duration / 2},
 	}, nil

@@ -37,12 +37,19 @@ func (r *Reconciler) order(ctx context.Context, s *state) error {
 	}
 	in := newInputs(r, s.hpc.site)
 	for _, p := range s.pods {
-		if p.slot < 0 || !p.live() || p.stop || !p.accepted() {
+		if p.slot < 0 || !p.live() || p.stop || !p.accepted() || !p.placedIn(a) {
 			continue
 		}
 		errs = append(errs, r.orderRun(ctx, s, p, in), r.orderUpdate(ctx, s, p, in))
 	}
 	return errors.Join(errs...)
+}
+
+// placedIn tells whether the API server knows that the pod's place is in the allocation.
+// Should the spool be lost, nothing else tells what may run it. Where it does not know yet,
+// the report that follows tells it, and that write has the gang looked at again.
+func (p *podState) placedIn(a *allocation) bool {
+	return p.pod.Annotations[wellknown.AnnotationAllocation] == a.name()
 }
 
 // stopForgotten stops the processes of pods that the API server does not have

@@ -55,7 +55,9 @@ func (r *Reconciler) accept(ctx context.Context, s *state) error {
 		}
 		after := p.pod.DeepCopy()
 		controllerutil.AddFinalizer(after, wellknown.Finalizer)
-		annotate(after, r.identityNotes(s))
+		// Its place too, where it has one already: before that is written down it gets no orders.
+		annotate(after, r.annotations(s, p))
+		label(after, p)
 		after.Status = r.statusOf(s, p)
 		accepted, changes = append(accepted, p), append(changes, podChange{p.pod, after})
 	}
@@ -180,9 +182,11 @@ const passing = time.Second
 
 // mayWait tells whether a change need not be written now: the pod waits before it and
 // after it, and will mostly run a moment later, which is written at once with all of it.
-// What tells where the pod has its place is there already, in case of a crash.
+// What tells where the pod has its place, and that something of it ran, is there already,
+// in case of a crash.
 func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
 	if p.agent == nil || p.waiting.Reason != "" || !pending(p.pod) || !pending(after) || p.over || p.deleting() ||
+		everRan(p.pod) != everRan(after) ||
 		p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
 		return false
 	}
@@ -255,7 +259,7 @@ const maxNodeName = 253
 
 func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
 	notes := r.identityNotes(s)
-	if a := s.alloc; a != nil && a.job != nil && p.slot >= 0 {
+	if a := s.alloc; a != nil && a.live() && a.job != nil && p.slot >= 0 {
 		notes[wellknown.AnnotationAllocation] = a.name()
 		notes[wellknown.AnnotationJobID] = a.job.ID
 		notes[wellknown.AnnotationSubmitted] = a.job.Submitted.UTC().Format(time.RFC3339)

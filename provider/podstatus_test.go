@@ -39,6 +39,8 @@ func TestAPodSaysItsPlaceOnceThereIsAJob(t *testing.T) {
 	} {
 		assert.Equal(t, want, notes[name], name)
 	}
+	s.alloc.ended = &spool.Ended{}
+	assert.NotContains(t, r.annotations(s, p), wellknown.AnnotationAllocation, "its place will be in the next one")
 }
 
 // An agent that reports something new a thousand times a second is not followed for ever;

@@ -66,8 +66,8 @@ type Reconciler struct {
 	notes   notes
 	turns   turns
 	pursuit pursuit
-	// cancelling is held by the one who cancels late jobs.
-	cancelling sync.Mutex
+	// cancelling are the HPC users whose late jobs are being cancelled.
+	cancelling sync.Map
 
 	recovering sync.Mutex
 	recovered  bool
@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 		defer r.endTurn(s.turn)
 	}
 	if errors.Is(err, errNotItsTurn) {
-		return reconcile.Result{}, nil // another one's end has it looked at
+		return reconcile.Result{RequeueAfter: turnAgain}, nil // mostly another one's end has it looked at
 	}
 	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
 		r.waitForSite(s, unmet)

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,18 +37,28 @@ func (i *identities) set(m identity.Map) { i.current.Store(&m) }
 // want to wait sends SIGHUP.
 const reloadEvery = 5 * time.Second
 
-// reloader takes the map of identities from the configuration file whenever that changes.
-// A file that cannot be used changes nothing.
-type reloader struct {
+// Reloader takes the map of identities from the configuration file whenever that changes,
+// from the start of the process on: one that stands by must not take over with the map of
+// long ago. A file that cannot be used changes nothing.
+type Reloader struct {
 	load func() (Config, error)
 	// started is what the process was started with.
 	started Config
 	ids     *identities
+	asked   chan os.Signal
+
+	mu sync.Mutex // one look at a time
+	// told is what was last said of a file that cannot be used, or not without a restart.
+	told string
+	// led are the nodes of a process that leads, nil while it stands by.
+	led *followers
+}
+
+// followers are who hears of the file.
+type followers struct {
 	// changed is called after a change of the map; tell is for what people should hear.
 	changed func()
 	tell    func(eventType, reason, message string)
-	// told is what was last said of a file that cannot be used, or not without a restart.
-	told string
 }
 
 // The reasons of the Events about the configuration file, on the virtual node.
@@ -57,27 +68,53 @@ const (
 	reasonRestartNeeded = "RestartNeeded"
 )
 
-// run looks at the file until the context ends.
-func (r *reloader) run(ctx context.Context) error {
+// NewReloader loads the configuration that the process is started with. SIGHUP, which else
+// ends a process, is from then on the wish that the file be looked at.
+func NewReloader(load func() (Config, error)) (*Reloader, error) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
-	defer signal.Stop(asked)
+	c, err := load()
+	if err != nil {
+		return nil, err
+	}
+	return &Reloader{load: load, started: c, ids: newIdentities(c.Identity), asked: asked}, nil
+}
+
+// Config is what the process was started with.
+func (r *Reloader) Config() Config { return r.started }
+
+// Run looks at the file until the context ends.
+func (r *Reloader) Run(ctx context.Context) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
 	for {
+		asked := false
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-asked:
-			r.told = "" // who asks wants an answer
+			return
+		case <-r.asked:
+			asked = true // who asks wants an answer
 		case <-tick.C:
 		}
-		r.look(ctx)
+		r.look(ctx, asked)
 	}
 }
 
-// look reads the file.
-func (r *reloader) look(ctx context.Context) {
+// lead has nodes that are about to run hear of the file, and of what is wrong with it now.
+func (r *Reloader) lead(ctx context.Context, led followers) {
+	r.mu.Lock()
+	r.led = &led
+	r.mu.Unlock()
+	r.look(ctx, true)
+}
+
+// look reads the file. What was said of it already is said again only if it is asked for.
+func (r *Reloader) look(ctx context.Context, again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if again {
+		r.told = ""
+	}
 	log := logr.FromContextOrDiscard(ctx)
 	c, err := r.load()
 	if err == nil && c.Asker() != r.started.Asker() {
@@ -101,18 +138,22 @@ func (r *reloader) look(ctx context.Context) {
 	}
 	r.ids.set(c.Identity)
 	log.Info("read the map of identities anew", "rules", len(c.Identity))
-	r.tell(corev1.EventTypeNormal, reasonReloaded, "The map of identities was read anew: "+rulesOf(len(c.Identity)))
-	r.changed()
+	if r.led != nil {
+		r.led.tell(corev1.EventTypeNormal, reasonReloaded, "The map of identities was read anew: "+rulesOf(len(c.Identity)))
+		r.led.changed()
+	}
 }
 
 // warn says something once.
-func (r *reloader) warn(reason, message string, log func()) {
+func (r *Reloader) warn(reason, message string, log func()) {
 	if r.told == message {
 		return
 	}
 	r.told = message
 	log()
-	r.tell(corev1.EventTypeWarning, reason, message)
+	if r.led != nil { // Events are the leader's to tell
+		r.led.tell(corev1.EventTypeWarning, reason, message)
+	}
 }
 
 // otherFields names the settings, but for the map of identities, in which two

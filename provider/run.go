@@ -86,9 +86,9 @@ type Options struct {
 	Certificates Certificates
 	// metrics count what all nodes share; Run makes them.
 	metrics *metrics.Process
-	// Reload reads the configuration again: the map of identities may change while the
-	// node runs. Nil for one that does not change.
-	Reload func() (Config, error)
+	// Reloader has the map of identities, which may change while the node runs. Nil for one
+	// that does not change.
+	Reloader *Reloader
 }
 
 // prepareNode makes one virtual node of the process, up to its start.

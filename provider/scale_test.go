@@ -31,8 +31,11 @@ func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
 		"a pod that runs":                       {func(_ *podState, after *corev1.Pod) { after.Status.Phase = corev1.PodRunning }, false},
 		"a pod of whose agent nothing is known": {func(p *podState, _ *corev1.Pod) { p.agent = nil }, false},
 		"the place is not written down yet":     {func(p *podState, _ *corev1.Pod) { p.pod.Annotations = nil }, false},
-		"the pod lacks something":               {func(p *podState, _ *corev1.Pod) { p.waiting.Reason = wellknown.ReasonConfigError }, false},
-		"the pod is over":                       {func(p *podState, _ *corev1.Pod) { p.over = true }, false},
+		"the first that ran of a pod": {func(_ *podState, after *corev1.Pod) {
+			after.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "gangline://x"}}
+		}, false},
+		"the pod lacks something": {func(p *podState, _ *corev1.Pod) { p.waiting.Reason = wellknown.ReasonConfigError }, false},
+		"the pod is over":         {func(p *podState, _ *corev1.Pod) { p.over = true }, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			place := map[string]string{wellknown.AnnotationAllocation: "pi-1"}

@@ -91,8 +91,10 @@ func containerTales(pod *corev1.Pod, was, is corev1.ContainerStatus) []tale {
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	var tales []tale
 	if is.ContainerID != "" && is.ContainerID != was.ContainerID {
-		tales = append(tales, tale{kind: normal, reason: "Pulled",
-			message: fmt.Sprintf("Container image %q is not pulled: the program is the HPC node's own", is.Image)})
+		if is.ImageID == is.Image { // else its agent tells of the image, which has a digest
+			tales = append(tales, tale{kind: normal, reason: "Pulled",
+				message: fmt.Sprintf("Container image %q is not pulled: the program is the HPC node's own", is.Image)})
+		}
 		if failed := startError(is); failed != nil {
 			tales = append(tales, tale{kind: warning, reason: "Failed", message: "Error: " + failed.Message})
 		} else {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,6 +35,7 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 		p := translatetest.MakePod("p").Annotation(wellknown.AnnotationHPCNode, "hpc1").Obj()
 		p.UID = "u"
 		s.Name, s.Image = "main", "host"
+		s.ImageID = cmp.Or(s.ImageID, "host")
 		p.Status = corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{s}}
 		return p
 	}
@@ -64,6 +66,11 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 		"it was deleted": {pod(runs("a"), running), pod(ended("a", "Error"), failed), func(p *corev1.Pod) {
 			p.DeletionTimestamp = ptr.To(metav1.Now())
 		}, nil},
+		"it starts in its image, of which its agent tells": {
+			pod(corev1.ContainerStatus{}, pending), pod(runs("a"), running),
+			func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = "team/tool@sha256:1" },
+			begun[1:],
+		},
 		"it was to be resized": {pod(runs("a"), running), pod(runs("a"), running), func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible, Message: "no", ObservedGeneration: 2}}
 		}, []tale{{"", "Warning", "ResizeInfeasible", "Pod resize is infeasible: no"}}},

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
 // workersPerUser is how many gangs of one HPC user are looked at side by side where there
@@ -12,6 +13,10 @@ const workersPerUser = workers / 4
 
 // errNotItsTurn says that as many gangs of the user are being looked at as may be.
 var errNotItsTurn = errors.New("it is not the gang's turn")
+
+// turnAgain is how soon a gang that waits for its turn is looked at in any case: one that is
+// named may be over and take no turn, and then it names nobody after it.
+const turnAgain = 30 * time.Second
 
 // turns share the workers among users. The zero value is ready for use.
 type turns struct {

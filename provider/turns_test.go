@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/provider/identity"
+	"github.com/gangline/gangline/provider/wlm"
 )
 
 // A user whose site answers nothing keeps the others' gangs from no worker.
@@ -31,4 +35,25 @@ func TestAUserHasSomeOfTheWorkersOnly(t *testing.T) {
 		assert.False(t, waits)
 	}
 	assert.Empty(t, turns.users, "nothing is left of who has no work")
+}
+
+// The gang that is named as the next may be over, take no turn and name nobody.
+func TestWhoWaitsForATurnIsLookedAtInAnyCase(t *testing.T) {
+	c := newScene(t)
+	a := c.allocated(wlm.PhaseRunning)
+	u := ownerOf(a)
+	r := &Reconciler{
+		registry: newRegistry(c.names()), owners: newOwners(nil, nil, nil, nil), identities: newIdentities(identity.Map{}),
+		people: &people{all: map[string]*acquaintance{u.name: {user: u}}},
+		hpc:    func() hpcView { return hpcView{} }, recovered: true,
+	}
+	r.registry.add(a)
+	for n := range workersPerUser {
+		require.True(t, r.turns.take(u.name, fmt.Sprint(n)))
+	}
+	result, err := r.Reconcile(t.Context(), Request{Gang: a.gang.Key})
+	require.NoError(t, err)
+	assert.Equal(t, turnAgain, result.RequeueAfter)
+	next, _ := r.turns.done(u.name)
+	assert.Equal(t, a.gang.Key, next, "it waits for its turn all the same")
 }

@@ -20,6 +20,12 @@ func containerRules() []rule {
 		{field: container("name"), verdict: supported},
 		{field: container("image"), when: "one whose entrypoint the site has named", verdict: supported, note: "the site's program stands in for its entrypoint, and so for its cmd"},
 		{field: container("image"), when: "with a container runtime", verdict: supported, note: "pulled once for all HPC nodes; see [containers.md](containers.md)"},
+		{
+			field: container("image"), when: "`host` beside images, with a container runtime", verdict: refused, reason: unsupported("Image"),
+			note: "a pod is in images or on the HPC node; one whose containers all have the image `host` is on the node, whatever the runtime",
+			cure: "Give all of the pod's containers an image, or all the image host",
+			uses: inImage(onContainers(func(c corev1.Container) bool { return c.Image == wellknown.ImageHost })),
+		},
 		{field: container("image"), when: "any other, without one", verdict: noEffect, note: "a label: the command is a program of the HPC node, no image is pulled. A change while the pod runs has no effect, and its status keeps the image that it started with"},
 		{
 			field: container("command"), when: "missing, without a container runtime", verdict: refused, reason: wellknown.ReasonNoCommand,

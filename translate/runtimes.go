@@ -45,6 +45,17 @@ func RuntimeNames() []string {
 	return names
 }
 
+// OnHost tells that a pod wants no images, whatever runtime the site or its owner has chosen:
+// all of its containers name wellknown.ImageHost.
+func OnHost(pod *corev1.Pod) bool {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Image != wellknown.ImageHost {
+			return false
+		}
+	}
+	return true
+}
+
 // Runtimes are what a site offers.
 type Runtimes struct {
 	// Default is that of pods which name none; empty for RuntimeHost.

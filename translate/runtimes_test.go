@@ -120,3 +120,20 @@ func TestWishesForARuntime(t *testing.T) {
 	assert.Empty(t, conflict, "pods of a gang may differ")
 	assert.Equal(t, "podman", merged.Runtime)
 }
+
+func TestPodsOnTheHost(t *testing.T) {
+	pod := func(init string, images ...string) *corev1.Pod {
+		p := &corev1.Pod{}
+		if init != "" {
+			p.Spec.InitContainers = []corev1.Container{{Image: init}}
+		}
+		for _, image := range images {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Image: image})
+		}
+		return p
+	}
+	assert.True(t, OnHost(pod("", "host")))
+	assert.True(t, OnHost(pod("host", "host", "host")))
+	assert.False(t, OnHost(pod("", "host", "pytorch")))
+	assert.False(t, OnHost(pod("busybox", "host")))
+}

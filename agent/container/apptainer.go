@@ -36,9 +36,6 @@ func sif(name string) Runtime {
 			}
 			return append(argv, p.Image, p.Init)
 		},
-		Convert: func(program, tree, dst string) []string {
-			return []string{program, "--quiet", "build", "--force", dst, tree}
-		},
 		Test: func(program string) []string { return []string{program, "--version"} },
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/agent/container"
@@ -43,9 +45,6 @@ func TestCommands(t *testing.T) {
 			if r.Variables != nil {
 				show("its variables", r.Variables(plain))
 			}
-			if r.Convert != nil {
-				show("a conversion", r.Convert(name, "/store/tree", "/store/new"))
-			}
 			show("a test", r.Test(name))
 			golden := filepath.Join("testdata", name+".txt")
 			if *update {
@@ -58,15 +57,25 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnpackedIsAssembledAndNeedsNoConversion(t *testing.T) {
-	for _, name := range container.Names() {
-		r, _ := container.Find(name)
-		assert.Equal(t, r.Assembled(), r.Convert == nil, name)
-	}
+func TestARuntimeThatThereIsNot(t *testing.T) {
 	_, found := container.Find("docker")
 	assert.False(t, found)
 }
 
 func TestAdmissionKnowsTheSameRuntimes(t *testing.T) {
 	assert.ElementsMatch(t, append(container.Names(), translate.RuntimeHost), translate.RuntimeNames())
+}
+
+func TestAdmissionKnowsWhichRuntimesTakeAnyUser(t *testing.T) {
+	const user = 12345
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers:      []corev1.Container{{Name: "main", Image: "app:1", Command: []string{"app"}}},
+		SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](user)},
+	}}
+	for _, name := range container.Names() {
+		r, _ := container.Find(name)
+		words := strings.Join(r.Command(container.Process{Image: "/i", Init: "/init", User: ptr.To[int64](user)}), " ")
+		refusal := translate.Admit(pod, translate.Site{Runtime: name})
+		assert.Equal(t, strings.Contains(words, strconv.Itoa(user)), refusal == nil, "%s: %v", name, refusal)
+	}
 }

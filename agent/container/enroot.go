@@ -23,9 +23,6 @@ func enroot() Runtime {
 			}
 			return append(argv, p.Image, p.Init)
 		},
-		Convert: func(_, tree, dst string) []string {
-			return []string{"mksquashfs", tree, dst, "-noappend", "-no-progress", "-all-root"}
-		},
 		Test: func(program string) []string { return []string{program, "version"} },
 	}
 }

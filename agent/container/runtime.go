@@ -33,9 +33,6 @@ type Runtime struct {
 	Command func(Process) []string
 	// Variables are what its environment has beside PATH, HOME and USER; nil for none.
 	Variables func(Process) []string
-	// Convert is the command line that makes an image in the runtime's form of an
-	// unpacked one; nil where it is unpacked.
-	Convert func(program, tree, dst string) []string
 	// Test is the command line that tells whether the runtime works, without an image.
 	Test func(program string) []string
 }

@@ -1,19 +1,16 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
-	"time"
 
 	"github.com/gangline/gangline/agent/image/lease"
 )
 
-// converter is the store's own way to make a form of a tree.
+// converter is how a form is made of a tree.
 type converter struct {
 	// programs are names of the same program: the first that is there is used.
 	programs []string
@@ -33,7 +30,7 @@ var converters = map[Form]converter{
 	},
 	FormSIF: {
 		programs: []string{"apptainer", "singularity"},
-		args:     func(tree, dst string) []string { return []string{"build", "--force", dst, tree} },
+		args:     func(tree, dst string) []string { return []string{"--quiet", "build", "--force", dst, tree} },
 		missing:  "install Apptainer on the compute nodes, or have its module loaded before the agent starts",
 	},
 }
@@ -46,11 +43,12 @@ func (s *Store) convert(ctx context.Context, held *lease.Lease, m making, tree, 
 	if err := os.RemoveAll(dst); err != nil {
 		return 0, err
 	}
-	convert := m.request.Convert
-	if convert == nil {
-		convert = converters[form].run
+	c := converters[form]
+	program, err := c.program(s.options.Converters[form], exec.LookPath)
+	if err == nil {
+		err = s.options.Run(ctx, append([]string{program}, c.args(tree, dst)...), nil, nil)
 	}
-	if err := convert(ctx, tree, dst); err != nil {
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return 0, cause
 		}
@@ -67,24 +65,11 @@ func (s *Store) convert(ctx context.Context, held *lease.Lease, m making, tree, 
 	return info.Size(), os.Chmod(dst, mode)
 }
 
-func (c converter) run(ctx context.Context, tree, dst string) error {
-	program, err := c.program(exec.LookPath)
-	if err != nil {
-		return err
+// program is the file that is run: the site's, or the first of the usual that is there.
+func (c converter) program(site string, look func(string) (string, error)) (string, error) {
+	if site != "" {
+		return site, nil
 	}
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, c.args(tree, dst)...)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Run(); err != nil {
-		const most = 400
-		text := strings.TrimSpace(said.String())
-		return fmt.Errorf("%s: %w: %s", program, err, text[max(0, len(text)-most):])
-	}
-	return nil
-}
-
-func (c converter) program(look func(string) (string, error)) (string, error) {
 	var failures []error
 	for _, name := range c.programs {
 		path, err := look(name)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent/image/fetch"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 	"github.com/gangline/gangline/agent/image/keyring"
 	"github.com/gangline/gangline/agent/image/registry"
 )
@@ -95,7 +96,13 @@ func (s *Store) resolve(ctx context.Context, r Request, ref name.Reference, as s
 		return "", err
 	}
 	found := result.Resolved
-	if err := s.remember(ref, record{Digest: found.Digest, Private: found.Private}); err != nil {
+	err = s.remember(ref, record{Digest: found.Digest, Private: found.Private})
+	if readOnly(err) {
+		// Who fills the store remembers. This pod gets what the registry has said.
+		s.options.Logger.Debug("what an image's name stands for is not remembered in a store that cannot be written", "image", r.Reference, "error", err)
+		err = nil
+	}
+	if err != nil {
 		return "", fmt.Errorf("writing what the image's name stands for: %w", err)
 	}
 	s.mu.Lock()
@@ -160,7 +167,7 @@ func (s *Store) take(ctx context.Context, r Request, ref name.Reference, digest 
 func (s *Store) describe(r Request, ref name.Reference, digest, dir string) (*Image, error) {
 	var d description
 	var m measure
-	if err := errors.Join(readJSON(filepath.Join(dir, "image.json"), &d), readJSON(measurePath(dir, r.Form), &m)); err != nil {
+	if err := errors.Join(jsonfile.Read(filepath.Join(dir, "image.json"), &d), jsonfile.Read(measurePath(dir, r.Form), &m)); err != nil {
 		return nil, fmt.Errorf("reading the image's description in the store: %w", err)
 	}
 	image := &Image{

@@ -1,7 +1,6 @@
 package image_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -22,10 +21,6 @@ func noise(n int) string {
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(out) // never fails
 	return string(out)
-}
-
-func withContext(f func(tree, dst string) error) func(context.Context, string, string) error {
-	return func(_ context.Context, tree, dst string) error { return f(tree, dst) }
 }
 
 // changing is a registry that changes a byte of every blob on its way.

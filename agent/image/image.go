@@ -1,13 +1,14 @@
 package image
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/agent/image/tool"
 )
 
 // Form is how an image lies in the store.
@@ -21,8 +22,6 @@ const (
 	FormSIF Form = "sif"
 	// FormSquashfs is a file that holds a root filesystem.
 	FormSquashfs Form = "squashfs"
-	// FormOCI is a directory in the OCI image layout, for podman.
-	FormOCI Form = "oci"
 )
 
 // Policy is a container's imagePullPolicy.
@@ -41,10 +40,6 @@ type Request struct {
 	// Accepts are more forms that the runtime takes as they are. They count for
 	// images of the offline map only, which are not converted.
 	Accepts []Form
-	// Convert makes dst, which does not exist yet, in the form that is asked for, of a
-	// tree, where the store's own way (mksquashfs, apptainer build) is not the right
-	// one. It may be nil.
-	Convert func(ctx context.Context, tree, dst string) error
 	// Progress hears what kubelet would tell in Events. It is called by one goroutine
 	// at a time, and may be nil.
 	Progress func(Event)
@@ -98,7 +93,7 @@ type Options struct {
 	// Dir is the store: a directory on the shared filesystem. It is made if need be.
 	Dir string `json:"dir"`
 	// Offline maps images' names or patterns of them (path.Match) to paths: of an
-	// unpacked tree, a SIF, a squashfs or an OCI layout. They are used as they are.
+	// unpacked tree, a SIF or a squashfs. They are used as they are.
 	Offline map[string]string `json:"offline,omitempty"`
 	// Mirrors maps registries' hosts to those that are asked first, in this order:
 	// "host[:port][/prefix]". The registry itself is asked last.
@@ -124,6 +119,12 @@ type Options struct {
 	// Program is the agent's own file: pulling is done by a process of its own, at a low
 	// priority, so that the agent stays small. Empty: in this process.
 	Program string `json:"-"`
+	// Converters are the programs that make forms of trees, in place of those that PATH
+	// has: what makes a SIF is the runtime that takes it.
+	Converters map[Form]string `json:"-"`
+	// Run starts Program and converters. It may be nil where this process waits for no
+	// children otherwise.
+	Run tool.Runner `json:"-"`
 	// Logger hears what nobody else is told. It may be nil.
 	Logger *slog.Logger `json:"-"`
 }

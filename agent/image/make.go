@@ -14,6 +14,7 @@ import (
 
 	"github.com/gangline/gangline/agent/image/dirs"
 	"github.com/gangline/gangline/agent/image/fetch"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 	"github.com/gangline/gangline/agent/image/lease"
 )
 
@@ -47,9 +48,7 @@ func (s *Store) make(ctx context.Context, m making) (time.Duration, error) {
 			s.options.Logger.Warn("another agent goes on with pulling an image", "image", m.request.Reference, "error", err)
 			continue
 		}
-		if err == nil {
-			s.shrink()
-		}
+		s.shrink()
 		return took, err
 	}
 	return 0, nil
@@ -84,9 +83,10 @@ func (s *Store) makeAlone(ctx context.Context, held *lease.Lease, m making) (tim
 	return time.Since(begin), nil
 }
 
-// shrink keeps the store below its size. Nobody waits for it: removing takes time too.
+// shrink keeps the store below its size, and free of what the dead have left. Nobody waits
+// for it: removing takes time too.
 func (s *Store) shrink() {
-	if s.options.MaxBytes == 0 || !s.pruning.TryLock() {
+	if !s.pruning.TryLock() {
 		return
 	}
 	go func() {
@@ -119,7 +119,7 @@ func (s *Store) workDir(digest string) (string, error) {
 		return "", err
 	}
 	for _, l := range left {
-		if l.Name() == files[FormOCI] {
+		if l.Name() == layout {
 			err = errors.Join(err, fetch.Clean(filepath.Join(work, l.Name())))
 		} else {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(work, l.Name())))
@@ -139,13 +139,13 @@ func (s *Store) build(ctx context.Context, held *lease.Lease, m making, work str
 		from := formPath(m.dir, base)
 		if !exists(from) {
 			from = formPath(work, base)
-			if _, err := s.pull(ctx, held, m, work, base); err != nil {
+			if _, err := s.pull(ctx, held, m, work); err != nil {
 				return err
 			}
 		}
 		size, err = s.convert(ctx, held, m, from, product)
 	} else {
-		size, err = s.pull(ctx, held, m, work, form)
+		size, err = s.pull(ctx, held, m, work)
 	}
 	if err != nil {
 		return err
@@ -156,25 +156,22 @@ func (s *Store) build(ctx context.Context, held *lease.Lease, m making, work str
 	return s.publish(m, product, measure{Size: size, Seconds: time.Since(begin).Seconds()})
 }
 
-// pull brings a tree or an OCI layout into the work directory, and returns its size.
-func (s *Store) pull(ctx context.Context, held *lease.Lease, m making, work string, form Form) (int64, error) {
+// layout is the directory of a work directory in which an image is as it was downloaded.
+const layout = "oci"
+
+// pull brings a tree into the work directory, and returns its size.
+func (s *Store) pull(ctx context.Context, held *lease.Lease, m making, work string) (int64, error) {
 	config, err := s.registryConfig(m.request)
 	if err != nil {
 		return 0, err
 	}
 	job := fetch.Job{
 		Registry: config, Reference: m.ref.Context().Digest(m.digest).Name(),
-		Layout: formPath(work, FormOCI), Shared: s.shared, Tool: s.options.Tool,
+		Layout: filepath.Join(work, layout), Tree: formPath(work, FormTree), Shared: s.shared, Tool: s.options.Tool,
 	}
-	if has(m.dir, FormOCI) {
-		job.Layout = formPath(m.dir, FormOCI)
-	}
-	if form == FormTree {
-		job.Tree = formPath(work, FormTree)
-		// A second try in the same place begins with nothing.
-		if err := errors.Join(os.RemoveAll(job.Tree), os.Mkdir(job.Tree, 0o755)); err != nil {
-			return 0, err
-		}
+	// A second try in the same place begins with nothing.
+	if err := errors.Join(os.RemoveAll(job.Tree), os.Mkdir(job.Tree, 0o755)); err != nil {
+		return 0, err
 	}
 	result, err := s.fetch(ctx, job, func(p fetch.Progress) {
 		held.Note(amount(p))
@@ -187,7 +184,7 @@ func (s *Store) pull(ctx context.Context, held *lease.Lease, m making, work stri
 		return 0, err
 	}
 	d := description{Reference: m.ref.Name(), Digest: m.digest, Config: result.Config}
-	if err := s.write(filepath.Join(m.dir, "image.json"), d); err != nil {
+	if err := jsonfile.Write(filepath.Join(m.dir, "image.json"), d); err != nil {
 		return 0, fmt.Errorf("writing the image's description: %w", err)
 	}
 	return result.Size, nil
@@ -198,7 +195,7 @@ func (s *Store) publish(m making, product string, size measure) error {
 	if err := syncFilesystem(product); err != nil {
 		return fmt.Errorf("writing the image out: %w", err)
 	}
-	if err := s.write(measurePath(m.dir, m.request.Form), size); err != nil {
+	if err := jsonfile.Write(measurePath(m.dir, m.request.Form), size); err != nil {
 		return fmt.Errorf("writing the image's size: %w", err)
 	}
 	err := os.Rename(product, formPath(m.dir, m.request.Form))

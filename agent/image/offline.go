@@ -15,8 +15,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-
-	"github.com/gangline/gangline/agent/image/fetch"
 )
 
 // offline looks an image up in the site's map: by its name as it is written, by its full
@@ -67,7 +65,7 @@ func formOf(at string) (Form, int64, error) {
 	}
 	if info.IsDir() {
 		if exists(filepath.Join(at, "oci-layout")) {
-			return FormOCI, 0, nil
+			return "", 0, fmt.Errorf("%s is an OCI layout, which no runtime takes as it is: unpack it (umoci unpack --rootless), and name its rootfs", at)
 		}
 		return FormTree, 0, nil
 	}
@@ -103,14 +101,7 @@ func offlineConfig(at string, form Form) (v1.Config, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return v1.Config{}, err
 	}
-	switch form {
-	case FormOCI:
-		file, err := fetch.ReadConfig(at)
-		if err != nil {
-			return v1.Config{}, err
-		}
-		return file.Config, nil
-	case FormTree:
+	if form == FormTree {
 		return treeConfig(at)
 	}
 	return v1.Config{}, nil

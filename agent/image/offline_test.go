@@ -31,6 +31,7 @@ func TestAnImageOfTheOfflineMap(t *testing.T) {
 	write("image.sif", strings.Repeat("x", 32)+"SIF_MAGIC\x00and more")
 	write("image.sif.json", `{"Entrypoint":["/a"]}`)
 	write("image.txt", "text")
+	write("image.oci/oci-layout", "{}")
 	require.NoError(t, os.Symlink("/etc", filepath.Join(dir, "plain.tree", "ch")))
 	s := newSite(t, nil, func(o *image.Options) {
 		o.Offline = map[string]string{
@@ -41,6 +42,7 @@ func TestAnImageOfTheOfflineMap(t *testing.T) {
 			"squash":                           filepath.Join(dir, "image.squashfs"),
 			"sif":                              filepath.Join(dir, "image.sif"),
 			"text":                             filepath.Join(dir, "image.txt"),
+			"layout":                           filepath.Join(dir, "image.oci"),
 			"gone":                             filepath.Join(dir, "gone.tree"),
 		}
 	})
@@ -61,6 +63,7 @@ func TestAnImageOfTheOfflineMap(t *testing.T) {
 		"in another form that the runtime takes":  {"hub:1", image.FormSIF, []image.Form{image.FormTree}, "sandbox.tree", []string{"PATH=/bin:/x", "B=c d"}, ""},
 		"in one that it does not take":            {"sif", image.FormTree, nil, "", nil, "has the form sif, and this runtime takes tree"},
 		"as what is no image":                     {"text", image.FormTree, nil, "", nil, "no directory, SIF or squashfs"},
+		"as a layout that is not unpacked":        {"layout", image.FormTree, nil, "", nil, "is an OCI layout, which no runtime takes"},
 		"where there is nothing":                  {"gone", image.FormTree, nil, "", nil, "no such file"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

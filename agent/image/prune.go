@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gangline/gangline/agent/image/dirs"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 	"github.com/gangline/gangline/agent/image/lease"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) names() map[string][]string {
 	records, _ := filepath.Glob(s.path("refs", "*.json"))
 	for _, path := range records {
 		var r record
-		if readJSON(path, &r) == nil {
+		if jsonfile.Read(path, &r) == nil {
 			names[r.Digest] = append(names[r.Digest], r.Reference)
 		}
 	}
@@ -105,7 +106,7 @@ func examine(dir string, now time.Time) (Entry, error) {
 	for f := range files {
 		if has(dir, f) {
 			var m measure
-			_ = readJSON(measurePath(dir, f), &m) // without it the size is not known
+			_ = jsonfile.Read(measurePath(dir, f), &m) // without it the size is not known
 			e.Forms[f] = m.Size
 			e.Size += m.Size
 		}
@@ -171,7 +172,7 @@ func (s *Store) Prune(ctx context.Context, p Prune) (Report, error) {
 			report.Size -= e.Size
 		}
 	}
-	return report, errors.Join(append(failures, s.sweep(now))...)
+	return report, errors.Join(append(failures, s.sweep(now), s.sweepMarks(now))...)
 }
 
 // victims are the images to be removed, the one that was not used for the longest time
@@ -229,8 +230,30 @@ func (s *Store) remove(e Entry) (bool, error) {
 // trash begins the names of what is being removed.
 const trash = "trash."
 
+// sweepMarks removes those marks of use that count no more. That is no use of an image.
+func (s *Store) sweepMarks(now time.Time) error {
+	used, err := filepath.Glob(s.path("images", "*", "*", "used"))
+	failures := []error{err}
+	for _, dir := range used {
+		last, _, err := uses(filepath.Dir(dir), now)
+		marks, readErr := os.ReadDir(dir)
+		if err != nil || readErr != nil {
+			continue // removed a moment ago
+		}
+		for _, m := range marks {
+			info, err := m.Info()
+			if err != nil || m.Name() == filepath.Base(removing(dir)) || now.Sub(info.ModTime()) <= useEnds {
+				continue
+			}
+			failures = append(failures, os.RemoveAll(filepath.Join(dir, m.Name())))
+			_ = os.Chtimes(dir, last, last) // another user's directory only seems to have been used now
+		}
+	}
+	return errors.Join(failures...)
+}
+
 // sweep removes what dead processes have left: half images that nobody goes on with,
-// half removals, and names of images that are gone.
+// half removals, looks at the clock, and names of images that are gone.
 func (s *Store) sweep(now time.Time) error {
 	const old = 24 * time.Hour
 	works, err := os.ReadDir(s.path("work"))
@@ -248,11 +271,17 @@ func (s *Store) sweep(now time.Time) error {
 			failures = append(failures, os.RemoveAll(s.path("work", w.Name())))
 		}
 	}
+	stamps, _ := filepath.Glob(s.path(stamp))
+	for _, path := range stamps {
+		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()) >= old {
+			failures = append(failures, os.RemoveAll(path))
+		}
+	}
 	names, _ := filepath.Glob(s.path("refs", "*.json"))
 	for _, path := range names {
 		var r record
 		info, err := os.Stat(path)
-		if err != nil || now.Sub(info.ModTime()) < old || readJSON(path, &r) != nil {
+		if err != nil || now.Sub(info.ModTime()) < old || jsonfile.Read(path, &r) != nil {
 			continue
 		}
 		if there, _ := filepath.Glob(s.path("images", "*", key(r.Digest))); len(there) == 0 {

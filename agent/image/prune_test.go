@@ -1,8 +1,12 @@
 package image_test
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/agent/image"
+	"github.com/gangline/gangline/agent/image/lease"
 	"github.com/gangline/gangline/test/registry"
 )
 
@@ -120,23 +125,119 @@ func TestARemovalThatWasKilledHoldsNobodyUp(t *testing.T) {
 	assert.NoFileExists(t, sign)
 }
 
-func TestWhatDeadProcessesLeaveIsSwept(t *testing.T) {
+func TestAMarkIsNeverLostToARemoval(t *testing.T) {
 	s := newSite(t, nil)
+	s.SetPace(lease.Pace{Beat: time.Millisecond, Dead: time.Minute})
+	dir := filepath.Join(s.options.Dir, "images", goarch, "abc")
+	ctx, end := context.WithCancel(t.Context())
+	var remover sync.WaitGroup
+	remover.Go(func() {
+		for ctx.Err() == nil {
+			_ = s.Remove(dir) // a mark may come into what is being removed, which is swept later
+		}
+	})
+	for range 1000 {
+		marked, release, err := s.Use(ctx, dir)
+		if !assert.NoError(t, err) || !assert.True(t, marked) {
+			break
+		}
+		release()
+	}
+	end()
+	remover.Wait()
+	// An agent that was stopped for long confirms a mark that is gone.
+	mark := filepath.Join(dir, "used", "hpc1.1.0")
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, image.Touch(mark))
+	assert.FileExists(t, mark)
+}
+
+func TestAnImageWaitsForTheRightsToItsMarks(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	s := newSite(t, nil)
+	s.SetPace(lease.Pace{Beat: 50 * time.Millisecond, Dead: time.Minute})
+	dir := filepath.Join(s.options.Dir, "images", goarch, "abc")
+	used := filepath.Join(dir, "used")
+	require.NoError(t, os.MkdirAll(used, 0o700))
+	require.NoError(t, os.Chmod(used, 0o500)) // as it is for others before its maker gives them rights
+	_, _, err := s.Use(t.Context(), dir)
+	require.ErrorContains(t, err, "marking the image as used", "which is not taken for a store that nobody writes")
+	time.AfterFunc(75*time.Millisecond, func() { _ = os.Chmod(used, 0o700) })
+	marked, release, err := s.Use(t.Context(), dir)
+	require.NoError(t, err)
+	release()
+	assert.True(t, marked)
+	require.NoError(t, os.Chmod(s.options.Dir, 0o500))
+	require.NoError(t, os.Chmod(used, 0o500))
+	_, _, err = s.Use(t.Context(), dir)
+	assert.NoError(t, err, "a store that its users cannot write")
+	require.NoError(t, os.Chmod(s.options.Dir, 0o700))
+}
+
+// asNobody runs a test again as an ordinary user: rights mean nothing to root.
+func asNobody(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "gangline-image-")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	data, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	self := filepath.Join(dir, "test")
+	require.NoError(t, os.WriteFile(self, data, 0o755))
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+func TestWhatDeadProcessesLeaveIsSwept(t *testing.T) {
+	r := registry.Start(t)
+	r.Push("a:1", app(t, "a"))
+	s := newSite(t, r) // without a bound of its size
+	got, release, err := s.Ensure(t.Context(), image.Request{Reference: r.Image("a:1"), Form: image.FormTree})
+	require.NoError(t, err)
+	release()
+	s.Shrunk()
 	work := filepath.Join(s.options.Dir, "work")
-	long := time.Now().Add(-48 * time.Hour)
+	long := time.Now().Add(-48 * time.Hour).Truncate(time.Second)
 	for name, at := range map[string]time.Time{"trash.x": long, "abc.amd64.x": long, "def.amd64.x": time.Now(), "ccc.amd64.x": long} {
 		require.NoError(t, os.MkdirAll(filepath.Join(work, name, "tree"), 0o700))
 		require.NoError(t, os.Chtimes(filepath.Join(work, name), at, at))
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(s.options.Dir, "leases/ccc"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(s.options.Dir, "leases/ccc/1"), nil, 0o600))
-	_, err := s.Prune(t.Context(), image.Prune{})
+	used, recent := filepath.Join(filepath.Dir(got.Path), "used"), time.Now().Add(-10*time.Minute).Truncate(time.Second)
+	stamp := filepath.Join(s.options.Dir, ".now-1")
+	for path, at := range map[string]time.Time{stamp: long, filepath.Join(used, "dead"): long, filepath.Join(used, "alive"): recent} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, at, at))
+	}
+	require.NoError(t, os.Chtimes(used, long, long))
+
+	r.Push("b:1", app(t, "b"))
+	_, err = s.ensure(image.Request{Reference: r.Image("b:1")})
 	require.NoError(t, err)
-	left, err := os.ReadDir(work)
+	s.Shrunk()
+	assert.Equal(t, []string{"ccc.amd64.x", "def.amd64.x"}, names(t, work), "not what is young, or whose puller lives")
+	assert.Equal(t, []string{"alive"}, names(t, used))
+	assert.NoFileExists(t, stamp)
+	info, err := os.Stat(used)
+	require.NoError(t, err)
+	assert.Equal(t, recent, info.ModTime(), "which is no use of the image")
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var names []string
-	for _, l := range left {
-		names = append(names, l.Name())
+	for _, e := range entries {
+		names = append(names, e.Name())
 	}
-	assert.Equal(t, []string{"ccc.amd64.x", "def.amd64.x"}, names, "not what is young, or whose puller lives")
+	return names
 }

@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +18,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/gangline/gangline/agent/image/dirs"
 	"github.com/gangline/gangline/agent/image/fetch"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 	"github.com/gangline/gangline/agent/image/lease"
+	"github.com/gangline/gangline/agent/image/tool"
 )
 
 // Store is a directory of images:
@@ -29,7 +29,7 @@ import (
 //	refs/<hash of a name>.json       what the name stood for when it was last asked for
 //	images/<arch>/<digest>/          an image, for one kind of machine
 //	  image.json                     its configuration
-//	  tree, oci, image.sif, image.squashfs    the forms that there are, each whole
+//	  tree, image.sif, image.squashfs    the forms that there are, each whole
 //	  <form>.json                    its size
 //	  used/<process>                 one for each container that uses it, touched while it does
 //	leases/<digest>/<number>         who is about to make it (package lease)
@@ -73,9 +73,12 @@ func Open(o Options) (*Store, error) {
 		options: o, shared: info.Mode().Perm()&0o020 != 0, arch: runtime.GOARCH,
 		pace: defaultPace, fetch: fetch.Run, verified: map[[32]byte]bool{},
 	}
+	if s.options.Run == nil {
+		s.options.Run = tool.Exec
+	}
 	if o.Program != "" {
 		s.fetch = func(ctx context.Context, j fetch.Job, p func(fetch.Progress)) (*fetch.Result, error) {
-			return fetch.InChild(ctx, o.Program, j, p)
+			return fetch.InChild(ctx, s.options.Run, o.Program, j, p)
 		}
 	}
 	return s, nil
@@ -143,7 +146,7 @@ func key(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 func (s *Store) imageDir(digest string) string { return s.path("images", s.arch, key(digest)) }
 
 // files are the forms' names in an image's directory.
-var files = map[Form]string{FormTree: "tree", FormOCI: "oci", FormSIF: "image.sif", FormSquashfs: "image.squashfs"}
+var files = map[Form]string{FormTree: "tree", FormSIF: "image.sif", FormSquashfs: "image.squashfs"}
 
 // bases are what a form is made of, where that is not the registry's layers.
 var bases = map[Form]Form{FormSIF: FormTree, FormSquashfs: FormTree}
@@ -169,7 +172,7 @@ func look(dir string) {
 // canMake says whether an image's form is there, or all that it is made of.
 func canMake(dir string, f Form) bool {
 	base, made := bases[f]
-	return has(dir, f) || has(dir, FormOCI) || made && has(dir, base)
+	return has(dir, f) || made && has(dir, base)
 }
 
 // record is what a name stood for.
@@ -202,7 +205,7 @@ func (s *Store) recordPath(ref name.Reference) string {
 // recall is what a name stood for when it was last asked for; nil if it never was.
 func (s *Store) recall(ref name.Reference) (*record, error) {
 	var r record
-	err := readJSON(s.recordPath(ref), &r)
+	err := jsonfile.Read(s.recordPath(ref), &r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -216,37 +219,5 @@ func (s *Store) recall(ref name.Reference) (*record, error) {
 
 func (s *Store) remember(ref name.Reference, r record) error {
 	r.Reference, r.Time = ref.Name(), time.Now().UTC()
-	return s.write(s.recordPath(ref), r)
-}
-
-func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
-	}
-	return nil
-}
-
-// write replaces a file of the store as a whole.
-func (s *Store) write(path string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if err := dirs.Make(filepath.Dir(path)); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone if all went well
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return jsonfile.Write(s.recordPath(ref), r)
 }

@@ -2,7 +2,6 @@ package image_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,6 +40,7 @@ func newSite(t *testing.T, r *registry.Registry, change ...func(*image.Options))
 	s, err := image.Open(o)
 	require.NoError(t, err)
 	s.SetPace(patient)
+	t.Cleanup(s.Shrunk) // it goes on after a pull
 	return &site{Store: s, t: t, options: o}
 }
 
@@ -237,45 +237,6 @@ func TestAnotherAgentGoesOnWhenThePullerIsKilled(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestAChildPullsSoThatTheAgentStaysSmall(t *testing.T) {
-	r := registry.Start(t, registry.Login("u", "p"))
-	r.Push("app:1", app(t, "one"))
-	self, err := os.Executable()
-	require.NoError(t, err)
-	s := newSite(t, r, func(o *image.Options) { o.Program = self })
-	got, err := s.ensure(image.Request{Reference: r.Image("app:1"), Credentials: r.DockerConfig()})
-	require.NoError(t, err)
-	assert.Equal(t, "one", read(t, got.Path, "etc/text"))
-	_, err = s.ensure(image.Request{Reference: r.Image("none:1"), Credentials: r.DockerConfig()})
-	assert.ErrorContains(t, err, "not found")
-	r.Stop()
-	_, err = s.ensure(image.Request{Reference: r.Image("app:1"), Policy: corev1.PullAlways})
-	assert.Equal(t, image.ReasonRegistryUnavailable, reason(t, err))
-}
-
-func TestTheSitesToolPulls(t *testing.T) {
-	r := registry.Start(t)
-	digest := r.Push("app:1", app(t, "one"))
-	// The tool copies a layout that the store itself has made.
-	s := newSite(t, r)
-	ready, err := s.ensure(image.Request{Reference: r.Image("app:1"), Form: image.FormOCI})
-	require.NoError(t, err)
-	tool := filepath.Join(t.TempDir(), "tool")
-	script := "#!/bin/sh\nset -e\n[ \"$1\" = '" + r.Image("app@"+digest) + "' ]\n[ $(stat -c %a \"$3\") = 600 ]\ngrep -q auths \"$3\"\nrm -rf \"$2\"\ncp -r '" + ready.Path + "' \"$2\"\n"
-	require.NoError(t, os.WriteFile(tool, []byte(script), 0o755))
-	s = newSite(t, r, func(o *image.Options) { o.Tool = []string{tool, "{image}", "{layout}", "{authfile}"} })
-	got, err := s.ensure(image.Request{Reference: r.Image("app:1"), Credentials: registry.DockerConfig(r.Host(), "u", "p")})
-	require.NoError(t, err)
-	assert.Equal(t, "one", read(t, got.Path, "etc/text"))
-	left, err := filepath.Glob("/dev/shm/gangline-auth-*")
-	require.NoError(t, err)
-	assert.Empty(t, left)
-
-	s = newSite(t, r, func(o *image.Options) { o.Tool = []string{"sh", "-c", "echo no way; exit 3"} })
-	_, err = s.ensure(image.Request{Reference: r.Image("app:1")})
-	assert.ErrorContains(t, err, "no way")
-}
-
 func TestAStoreThatAnotherHasMadeIsRefused(t *testing.T) {
 	above := t.TempDir()
 	require.NoError(t, os.Chmod(above, 0o1777))
@@ -305,7 +266,7 @@ func TestAGroupsStoreCanBeWrittenByItsMembers(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o2770|os.ModeSetgid))
 	s := newSite(t, r, func(o *image.Options) { o.Dir = dir })
-	for _, form := range []image.Form{image.FormTree, image.FormOCI} {
+	for _, form := range []image.Form{image.FormTree, image.FormSquashfs} {
 		_, err := s.ensure(image.Request{Reference: r.Image("app:1"), Form: form})
 		require.NoError(t, err)
 	}
@@ -351,58 +312,30 @@ func TestAFullDiskIsToldOfAndLeavesNothing(t *testing.T) {
 	assert.Equal(t, []string{r.Image("fits:1")}, entries[0].References)
 }
 
-func TestConversions(t *testing.T) {
+func TestAStoreThatItsUsersCannotWriteServesThem(t *testing.T) {
 	r := registry.Start(t)
 	r.Push("app:1", app(t, "one"))
-	s := newSite(t, r)
-	times := 0
-	convert := func(from string) func(tree, dst string) error {
-		return func(tree, dst string) error {
-			times++
-			return os.WriteFile(dst, []byte(from+read(t, tree, "etc/text")), 0o600)
-		}
+	full := newSite(t, r)
+	_, release, err := full.Ensure(t.Context(), image.Request{Reference: r.Image("app:1"), Form: image.FormTree})
+	require.NoError(t, err)
+	release()
+	full.Shrunk()
+	dir := filepath.Join(t.TempDir(), "store")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	mount := func(words ...string) {
+		out, err := exec.CommandContext(t.Context(), "mount", words...).CombinedOutput()
+		require.NoError(t, err, "this test mounts, for which it needs root: %s", out)
 	}
-	request := image.Request{Reference: r.Image("app:1"), Form: image.FormSIF, Convert: withContext(convert("sif of "))}
-	for range 2 {
-		got, err := s.ensure(request)
-		require.NoError(t, err)
-		assert.Equal(t, "sif of one", read(t, got.Path))
-		assert.Equal(t, []string{"/bin/app"}, got.Config.Entrypoint)
-		assert.Equal(t, int64(len("sif of one")), got.Size)
+	mount("--bind", full.options.Dir, dir)
+	t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	mount("-o", "remount,bind,ro", dir)
+	s := newSite(t, r, func(o *image.Options) { o.Dir = dir })
+	for _, policy := range []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever} {
+		got, err := s.ensure(image.Request{Reference: r.Image("app:1"), Policy: policy})
+		require.NoError(t, err, policy)
+		assert.Equal(t, "one", read(t, got.Path, "etc/text"))
 	}
-	assert.Equal(t, 1, times, "one conversion")
-	tree, err := filepath.Glob(filepath.Join(s.options.Dir, "images/*/*/tree"))
-	require.NoError(t, err)
-	assert.Empty(t, tree, "the tree that it was made of is not kept")
-
-	_, err = s.ensure(image.Request{Reference: r.Image("app:1")})
-	require.NoError(t, err)
-	blobs := r.Blobs()
-	got, err := s.ensure(image.Request{Reference: r.Image("app:1"), Form: image.FormSquashfs})
-	require.NoError(t, err)
-	assert.Equal(t, blobs, r.Blobs(), "a tree that is there is converted without the registry")
-	assert.Equal(t, "hsqs", read(t, got.Path)[:4])
-	assert.Contains(t, s.events[len(s.events)-2].Message, "Converting image")
-
-	request.Convert = withContext(func(string, string) error { return errors.New("it did not work") })
-	request.Reference = r.Image("two:1")
-	r.Push("two:1", app(t, "two"))
-	_, err = s.ensure(request)
-	assert.ErrorContains(t, err, "converting the image to sif: it did not work")
-
-	assert.Equal(t, []string{"apptainer", "build", "--force", "/d", "/t"}, image.CommandLine(image.FormSIF, "/t", "/d"))
-	assert.Equal(t, []string{"mksquashfs", "/t", "/d", "-comp", "gzip", "-Xcompression-level", "3", "-all-root", "-no-xattrs", "-noappend", "-no-progress"}, image.CommandLine(image.FormSquashfs, "/t", "/d"))
-}
-
-func TestATreeIsMadeOfALayoutThatIsThere(t *testing.T) {
-	r := registry.Start(t)
-	r.Push("app:1", app(t, "one"))
-	s := newSite(t, r)
-	got, err := s.ensure(image.Request{Reference: r.Image("app:1"), Form: image.FormOCI})
-	require.NoError(t, err)
-	assert.FileExists(t, filepath.Join(got.Path, "oci-layout"))
-	r.Stop()
-	got, err = s.ensure(image.Request{Reference: r.Image("app:1")})
-	require.NoError(t, err)
-	assert.Equal(t, "one", read(t, got.Path, "etc/text"))
+	r.Push("app:1", app(t, "two"))
+	_, err = s.ensure(image.Request{Reference: r.Image("app:1"), Policy: corev1.PullAlways})
+	assert.ErrorContains(t, err, "read-only file system", "what is not there cannot be pulled")
 }

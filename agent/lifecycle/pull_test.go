@@ -95,6 +95,7 @@ func TestImagesThatCannotBePulled(t *testing.T) {
 			w.pod.Started("m", w.now)
 			w.exit("m", 1)
 			w.pod.Step(w.now)
+			assert.Zero(t, w.main(0).RestartCount, "before it has its image")
 			w.unpulled("m", "ErrImagePull")
 			w.expect()
 			reason, _ := w.waits(0)

@@ -42,10 +42,13 @@ func (p *Pod) statuses(of []*container, waiting string) []corev1.ContainerStatus
 // status is the container's in Kubernetes' terms. The pod's name is for the
 // message of a back-off.
 func (c *container) status(waiting, pod string) corev1.ContainerStatus {
-	up := c.up()
+	up, run := c.up(), c.run
+	if c.pull.underway {
+		run = c.pull.before.run // as with kubelet, it counts when it has its image
+	}
 	s := corev1.ContainerStatus{
 		Name:         c.name,
-		RestartCount: int32(c.run), //nolint:gosec // back-off keeps it small
+		RestartCount: int32(run), //nolint:gosec // back-off keeps it small
 		Started:      &up,
 		Ready:        c.ready(),
 	}

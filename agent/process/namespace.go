@@ -31,12 +31,18 @@ func (n *Namespaces) Hold(p *Process) {
 	if err != nil {
 		return
 	}
-	number := numberOf(file)
 	select {
 	case <-p.done: // and its number may be another's by now
-		number = 0
+		_ = file.Close()
 	default:
+		n.HoldFile(p, file)
 	}
+}
+
+// HoldFile remembers a namespace that a process has come into since, by its open file,
+// which is the receiver's from then on.
+func (n *Namespaces) HoldFile(p *Process, file *os.File) {
+	number := numberOf(file)
 	if own, _ := mountNamespaceOf("self"); number == 0 || number == own {
 		_ = file.Close()
 		return

@@ -163,6 +163,26 @@ func TestSweepByNamespaceFindsWhatHasAnotherEnvironment(t *testing.T) {
 	assert.Empty(t, held.All())
 }
 
+func TestANamespaceThatAProcessHasComeIntoSinceIsHeld(t *testing.T) {
+	table := newTable(t)
+	var held process.Namespaces
+	// A runtime makes it, and is not in it itself.
+	p, out := start(t, table, process.Spec{Env: os.Environ()}, "unshare --user --mount sh -c 'env -i setsid sh -c \"echo \\$\\$; exec sleep 100\" & exec sleep 100'")
+	held.Hold(p)
+	require.Empty(t, held.Of(p), "it is not there yet")
+	pid := readPID(t, out)
+	file, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	require.NoError(t, err)
+	require.NoError(t, p.Signal(unix.SIGKILL))
+	ended(t, p)
+	held.HoldFile(p, file)
+	require.Len(t, held.Of(p), 1, "though the process has ended: its descendants have not")
+	require.NoError(t, process.Sweep(t.Context(), process.Mark{Namespaces: held.Of(p)}))
+	eventuallyDead(t, pid)
+	require.NoError(t, held.ReleaseUnused())
+	assert.Empty(t, held.All())
+}
+
 func TestTheOwnNamespaceIsNeverHeld(t *testing.T) {
 	table := newTable(t)
 	var held process.Namespaces

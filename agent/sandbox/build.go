@@ -192,7 +192,7 @@ func (b *builder) isOurs(dir string) bool {
 
 func (b *builder) resolve(path string) (resolved, missing string, err error) {
 	if b.at != "" {
-		return resolveIn(b.at, path)
+		return ResolveIn(b.at, path)
 	}
 	return resolve(path)
 }

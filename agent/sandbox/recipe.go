@@ -72,8 +72,9 @@ type Image struct {
 	// the host over the image first and need to find the image's own behind them; empty
 	// for none.
 	Twin string
-	// Upper is a directory, which is made, for what is written to the image while it is
-	// used. It has to be on a local filesystem. Empty: the image can only be read.
+	// Upper is a directory for what is written to the image while it is used. It is made,
+	// and must not be there before. It has to be on a local filesystem. Empty: the image
+	// can only be read.
 	Upper string
 	// Writable are directories that can be written to even where the kernel does not lay
 	// Upper over the tree. They are made.

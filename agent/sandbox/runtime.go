@@ -92,13 +92,20 @@ func handOn(in *os.File, r Recipe) error {
 
 // arrive is the beginning of the second stage.
 func (r Recipe) arrive(answer **os.File) error {
+	// The runtime has made a namespace for this process: by that its descendants are found
+	// whatever they do to their environment.
+	namespace, err := os.Open(selfNamespace)
+	if err != nil {
+		return fmt.Errorf("answering from the image: %w", err)
+	}
 	// Processes of the runtime may keep what they were handed on. Only this one has the
 	// pipe that ends with the exec.
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("answering from the image: %w", err)
 	}
-	if err := unix.Sendmsg(answerFD, []byte{0}, unix.UnixRights(int(ours.Fd())), nil, 0); err != nil { //nolint:gosec // a file descriptor
+	rights := unix.UnixRights(int(ours.Fd()), int(namespace.Fd())) //nolint:gosec // file descriptors
+	if err := unix.Sendmsg(answerFD, []byte{0}, rights, nil, 0); err != nil {
 		return fmt.Errorf("answering from the image: %w", err)
 	}
 	*answer = theirs
@@ -117,6 +124,8 @@ func (r Recipe) arrive(answer **os.File) error {
 	signal.Notify(make(chan os.Signal, 1), passed...)
 	return nil
 }
+
+const selfNamespace = "/proc/self/ns/mnt"
 
 // mostWords bounds what is kept of a runtime's stderr, in bytes.
 const mostWords = 2048
@@ -168,7 +177,9 @@ func (w *words) letGo() {
 
 // answerOf waits for the second stage's answer, which is empty if the program runs. An error
 // says what has come before it: where it is the runtime's, in the runtime's own words.
-func (w *words) answerOf(ctx context.Context, p *process.Process, from *net.UnixConn, by *Runtime) ([]byte, error) {
+func (w *words) answerOf(
+	ctx context.Context, p *process.Process, from *net.UnixConn, by *Runtime, told func(*process.Process, *os.File),
+) ([]byte, error) {
 	waiting := make(chan struct{})
 	defer close(waiting)
 	go func() {
@@ -180,8 +191,13 @@ func (w *words) answerOf(ctx context.Context, p *process.Process, from *net.Unix
 	}()
 	answer, arrived, err := receive(from)
 	if arrived != nil {
-		defer arrived.Close() //nolint:errcheck // only read
-		return io.ReadAll(arrived)
+		defer arrived.answer.Close() //nolint:errcheck // only read
+		if told != nil {
+			told(p, arrived.namespace)
+		} else {
+			_ = arrived.namespace.Close()
+		}
+		return io.ReadAll(arrived.answer)
 	}
 	if len(answer) > 0 {
 		return answer, nil // of the first stage
@@ -199,9 +215,14 @@ func (w *words) answerOf(ctx context.Context, p *process.Process, from *net.Unix
 // lateAnswer is for how long an answer is waited for when the runtime has ended.
 const lateAnswer = 500 * time.Millisecond
 
-// receive reads until the second stage hands over the pipe of its answer.
-func receive(from *net.UnixConn) (answer []byte, arrived *os.File, err error) {
-	text, rights := make([]byte, 4<<10), make([]byte, unix.CmsgSpace(4))
+// arrival is what the second stage hands over: the pipe of its answer, and its mount
+// namespace.
+type arrival struct{ answer, namespace *os.File }
+
+// receive reads until the second stage has arrived.
+func receive(from *net.UnixConn) (answer []byte, arrived *arrival, err error) {
+	const files = 2
+	text, rights := make([]byte, 4<<10), make([]byte, unix.CmsgSpace(4*files))
 	for {
 		n, m, _, _, err := from.ReadMsgUnix(text, rights)
 		if err != nil || n == 0 {
@@ -215,12 +236,14 @@ func receive(from *net.UnixConn) (answer []byte, arrived *os.File, err error) {
 		if err != nil || len(messages) != 1 {
 			return answer, nil, err
 		}
-		files, err := unix.ParseUnixRights(&messages[0])
-		if err != nil || len(files) != 1 {
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil || len(fds) != files {
 			return answer, nil, err
 		}
-		unix.CloseOnExec(files[0])
-		return answer, os.NewFile(uintptr(files[0]), "answer"), nil //nolint:gosec // a file descriptor
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+		}
+		return answer, &arrival{os.NewFile(uintptr(fds[0]), "answer"), os.NewFile(uintptr(fds[1]), selfNamespace)}, nil //nolint:gosec // file descriptors
 	}
 }
 

@@ -31,6 +31,9 @@ type Starter struct {
 	// Started is told of a process before it becomes the recipe's program; it
 	// is in its own namespaces then.
 	Started func(*process.Process)
+	// Arrived is told of the mount namespace that a container runtime has made for a
+	// process, before it becomes the recipe's program. The file is Arrived's to close.
+	Arrived func(*process.Process, *os.File)
 }
 
 // Start returns once the recipe's program runs. A *StartError says why it does
@@ -148,7 +151,7 @@ func (s Starter) answer(ctx context.Context, p *process.Process, from *os.File, 
 	if !ok {
 		return nil, errors.New("starting a process: the answer does not come by a socket")
 	}
-	return words.answerOf(ctx, p, socket, by)
+	return words.answerOf(ctx, p, socket, by, s.Arrived)
 }
 
 // Build builds a root and ends: it tells whether the kernel lets us.

@@ -86,8 +86,10 @@ var errNoLayers = errors.New("no overlay")
 // layer mounts the tree with the upper layer over it.
 func layer(i Image, mounts []Mount) error {
 	root, work := filepath.Join(i.Upper, "root"), filepath.Join(i.Upper, "work")
-	for _, dir := range []string{root, work} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	// What a container has once written must not be built on: its links would lead the
+	// following through the host.
+	for _, dir := range []string{i.Upper, root, work} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return fmt.Errorf("making the image's upper layer: %w", err)
 		}
 	}
@@ -97,7 +99,7 @@ func layer(i Image, mounts []Mount) error {
 		}
 	}
 	for _, dir := range i.Writable {
-		resolved, _, err := resolveIn(i.Tree, dir)
+		resolved, _, err := ResolveIn(i.Tree, dir)
 		if err == nil {
 			err = makeWritable(filepath.Join(root, strings.TrimPrefix(resolved, i.Tree)))
 		}
@@ -124,7 +126,7 @@ func layer(i Image, mounts []Mount) error {
 
 // prepare makes a mount point in the upper layer where the tree has none.
 func prepare(tree, upper string, m Mount) error {
-	resolved, missing, err := resolveIn(tree, m.Target)
+	resolved, missing, err := ResolveIn(tree, m.Target)
 	if err != nil || missing == "" {
 		return err
 	}
@@ -168,9 +170,9 @@ func makeWritable(dir string) error {
 	return os.Chmod(dir, fs.ModePerm|fs.ModeSticky)
 }
 
-// resolveIn follows a path as a process whose root is the directory would: its links
+// ResolveIn follows a path as a process whose root is the directory would: its links
 // never lead out. missing is the first part that does not exist, empty if all does.
-func resolveIn(root, path string) (resolved, missing string, err error) {
+func ResolveIn(root, path string) (resolved, missing string, err error) {
 	resolved = root
 	rest := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
 	for links := 0; len(rest) > 0; {

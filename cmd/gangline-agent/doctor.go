@@ -83,9 +83,10 @@ func printFindings(cmd *cobra.Command, output, node string, findings []doctor.Fi
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range findings {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", f.Status, f.Check, f.Message)
+		// srun mixes the lines of several nodes.
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", node, f.Status, f.Check, f.Message)
 		if f.Cure != "" {
-			fmt.Fprintf(table, "\t\tcure: %s\n", f.Cure)
+			fmt.Fprintf(table, "%s\t\t\tcure: %s\n", node, f.Cure)
 		}
 	}
 	return table.Flush()

@@ -63,7 +63,10 @@ func imagesPruneCommand(o *image.Options) *cobra.Command {
 		Long: `Remove images that no container uses, on any node, and what pulls that were
 killed have left behind. Without --max-size all that were not used for --min-age
 are removed; with it only as many, the ones that were not used for the longest
-time first, as are too many.`,
+time first, as are too many.
+
+The containers of a job that its workload manager has suspended count as users for
+15 minutes only: keep --min-age above the time for which jobs are suspended.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := image.Open(*o)
@@ -89,7 +92,7 @@ time first, as are too many.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&minAge, "min-age", time.Hour, "keep what was used in this `time`")
+	cmd.Flags().DurationVar(&minAge, "min-age", 24*time.Hour, "keep what was used in this `time`")
 	cmd.Flags().StringVar(&maxSize, "max-size", "", "remove only what makes the store larger than this `quantity`, as 500Gi")
 	return cmd
 }
@@ -101,9 +104,9 @@ func imagesPullCommand(o *image.Options) *cobra.Command {
 		Use:   "pull IMAGE...",
 		Short: "Pull images into a store ahead of time",
 		Long: `Pull images into a store, in the form that a runtime takes: tree (Charliecloud,
-bubblewrap), oci (podman), sif (Apptainer), squashfs (enroot). It is what an agent
-would do for a pod with the pull policy Always. Credentials are read from a file,
-never from the command line.`,
+bubblewrap, podman), sif (Apptainer), squashfs (enroot). It is what an agent would
+do for a pod with the pull policy Always. Credentials are read from a file, never
+from the command line.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, images []string) error {
 			var err error
@@ -136,7 +139,7 @@ never from the command line.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&form, "form", string(image.FormTree), "tree, oci, sif or squashfs")
+	f.StringVar(&form, "form", string(image.FormTree), "tree, sif or squashfs")
 	f.StringVar(&credentials, "credentials", "", "a .dockerconfigjson `file`: who pulls by it makes the image private to those who have a credential too")
 	f.StringVar(&o.CredentialsFile, "site-credentials", "", "a .dockerconfigjson `file` that counts for all users (registries.credentialsFile)")
 	f.StringArrayVar(&mirrors, "mirror", nil, "`HOST=MIRROR`: ask MIRROR first for images of HOST; may be given several times (registries.mirrors)")

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
@@ -40,9 +42,14 @@ func TestAnAdministratorFillsAStoreAndMakesRoomInIt(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, `"digest": "`+digest+`"`)
 
+	used, err := filepath.Glob(filepath.Join(store, "images/*/*/used"))
+	require.NoError(t, err)
+	require.Len(t, used, 1)
+	night := time.Now().Add(-12 * time.Hour)
+	require.NoError(t, os.Chtimes(used[0], night, night))
 	out, err = run(t, "images", "prune", "--store", store)
 	require.NoError(t, err)
-	assert.Contains(t, out, "0 removed", "it was used within the last hour")
+	assert.Contains(t, out, "0 removed", "it was used within the last day: a job may be suspended overnight")
 	out, err = run(t, "images", "prune", "--store", store, "--min-age", "0s", "--max-size", "1Gi")
 	require.NoError(t, err)
 	assert.Contains(t, out, "0 removed", "the store is small enough")
@@ -64,6 +71,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		"an output that is none":    {[]string{"list", "--store", store, "-o", "yaml"}, "--output is text or json"},
 		"a form that is none":       {[]string{"pull", "--store", store, "--form", "zip", "a"}, `there is no form "zip"`},
 		"credentials in no file":    {[]string{"pull", "--store", store, "--credentials", "/none", "a"}, "reading the credentials"},
+		"a form of no runtime":      {[]string{"pull", "--store", store, "--form", "oci", "a"}, `there is no form "oci"`},
 		"a name that is no name":    {[]string{"pull", "--store", store, "A"}, "InvalidImageName"},
 		"no image":                  {[]string{"pull", "--store", store}, "requires at least 1 arg"},
 		"a password as an argument": {[]string{"pull", "--store", store, "--password", "x", "a"}, "unknown flag"},

@@ -12,12 +12,14 @@ import (
 	"github.com/gangline/gangline/cmd/internal/logs"
 )
 
-// expected is what a first start brings about, and several replicas that start together.
+// expected is what a first start brings about, several replicas that start together, and an
+// end.
 func expected() []logs.Expected {
 	const modified = "the object has been modified"
 	return []logs.Expected{
 		{Message: "secret is not well-formed, cannot update webhook configurations", Error: "Cert secret is not well-formed", Says: "the webhooks' certificates are being made"},
 		{Message: "could not refresh CA and server certs", Error: modified, Says: "another replica, or this one a moment ago, has written the webhooks' certificates; looking again"},
+		{Message: "error received after stop sequence was engaged", Error: "leader election lost", Says: "the lease is given back, for another replica to take"},
 	}
 }
 

@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -128,7 +130,7 @@ func configCommand() *cobra.Command {
 
 func webhooksCommand() *cobra.Command {
 	var flags configFlags
-	var url string
+	var base string
 	cmd := &cobra.Command{
 		Use:   "webhooks",
 		Short: "Print the webhook configurations",
@@ -138,11 +140,14 @@ by a URL: then run it with --cert-dns-name and the URL's host, which must be a
 name and not an address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkURL(base); err != nil {
+				return err
+			}
 			c, err := flags.load()
 			if err != nil {
 				return err
 			}
-			text, err := manager.WebhookManifest(c, flags.namespace, url)
+			text, err := manager.WebhookManifest(c, flags.namespace, base)
 			if err != nil {
 				return err
 			}
@@ -151,6 +156,21 @@ name and not an address.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&url, "url", "", "base URL of the controller's webhook server, such as https://localhost:9443, instead of its Service")
+	cmd.Flags().StringVar(&base, "url", "", "base URL of the controller's webhook server, such as https://localhost:9443, instead of its Service")
 	return cmd
+}
+
+// checkURL checks where the API server is to reach the webhooks; "" is the Service.
+func checkURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("--url is as https://controller.example.org:9443, not %q", text)
+	case net.ParseIP(u.Hostname()) != nil:
+		return fmt.Errorf("the host of --url is the address %s: the controller's certificate is made for names; write a name that the API server can look up", u.Hostname())
+	}
+	return nil
 }

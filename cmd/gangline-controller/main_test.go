@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/cmd/internal/logs"
 )
 
 // run runs the command line and returns what it prints.
@@ -72,6 +76,9 @@ func TestErrors(t *testing.T) {
 		"the same, only checked":            {args: []string{"config", "--config", bad}, want: "webhook.port: Invalid value: 0"},
 		"a log format that is none":         {args: []string{"run", "--log-format", "xml"}, want: `--log-format is text or json, not "xml"`},
 		"a log level that is none":          {args: []string{"run", "--log-level", "loud"}, want: `--log-level is debug, info, warn or error, not "loud"`},
+		"webhooks at an address":            {args: []string{"webhooks", "--url", "https://10.0.0.5:9443"}, want: "certificate is made for names"},
+		"webhooks at an address of IPv6":    {args: []string{"webhooks", "--url", "https://[fd00::5]:9443"}, want: "certificate is made for names"},
+		"webhooks in the clear":             {args: []string{"webhooks", "--url", "http://controller:9443"}, want: "--url is as https://"},
 		"a kubeconfig that is not there":    {args: []string{"run", "--kubeconfig", bad + ".none"}, want: "reading the kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,4 +86,15 @@ func TestErrors(t *testing.T) {
 			assert.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+// A controller that is told to end gives its lease back, which is no error.
+func TestAnEndIsNoError(t *testing.T) {
+	var out bytes.Buffer
+	log, err := logs.New(&out, "text", slog.LevelInfo, expected()...)
+	require.NoError(t, err)
+	log.Error(errors.New("leader election lost"), "error received after stop sequence was engaged")
+	assert.Contains(t, out.String(), "level=INFO msg=\"the lease is given back")
+	log.Error(errors.New("leader election lost"), "problem running the manager")
+	assert.Contains(t, out.String(), "level=ERROR")
 }

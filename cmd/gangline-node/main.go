@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -86,7 +87,7 @@ started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with the configuration file"}
 	cmd.AddCommand(&cobra.Command{
-		Use: "validate FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1),
+		Use: "validate FILE", Short: "Check a configuration file", Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := provider.LoadConfig(args[0])
 			if err != nil {
@@ -104,6 +105,14 @@ func configCommand() *cobra.Command {
 		},
 	})
 	return cmd
+}
+
+// oneFile takes the name of one file.
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("name one configuration file, as in gangline-node config validate node.yaml")
+	}
+	return nil
 }
 
 // logger makes the log of this process, the libraries' included. What fails in a session is
@@ -135,16 +144,18 @@ func (p process) load() (provider.Config, error) {
 }
 
 func (p process) run(ctx context.Context) error {
-	config, err := p.load()
+	reloader, err := provider.NewReloader(p.load)
 	if err != nil {
 		return err
 	}
+	go reloader.Run(ctx)
+	config := reloader.Config()
 	rest, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if !config.LeaderElection.Enabled {
-		return p.lead(ctx, config, rest, nil)
+		return p.lead(ctx, reloader, rest, nil)
 	}
 	clientset, err := kubernetes.NewForConfig(rest)
 	if err != nil {
@@ -154,7 +165,8 @@ func (p process) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for the own host name: %w", err)
 	}
-	end, err := standBy(config.MetricsAddress)
+	lease := config.Lease(host + "_" + uuid.NewString())
+	end, err := standBy(config.MetricsAddress, lease.Contact.Check)
 	if err != nil {
 		return err
 	}
@@ -163,17 +175,18 @@ func (p process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return leader.Run(ctx, clientset, config.Lease(host+"_"+uuid.NewString()), func(ctx context.Context) error {
+	return leader.Run(ctx, clientset, lease, func(ctx context.Context) error {
 		if err := end(); err != nil {
 			return fmt.Errorf("making room for the leader's metrics: %w", err)
 		}
-		return p.lead(ctx, config, rest, certificates)
+		return p.lead(ctx, reloader, rest, certificates)
 	})
 }
 
 // lead is the life of the virtual nodes in this process. The certificates are those that it
 // asked for while it stood by.
-func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Config, certificates provider.Certificates) error {
+func (p process) lead(ctx context.Context, reloader *provider.Reloader, rest *rest.Config, certificates provider.Certificates) error {
+	config := reloader.Config()
 	only, err := config.OnlyUser()
 	if err != nil {
 		return err
@@ -202,6 +215,6 @@ func (p process) lead(ctx context.Context, config provider.Config, rest *rest.Co
 	}
 	return provider.Run(ctx, provider.Options{
 		Config: config, Manager: manager, Kind: kind, REST: rest, Version: version,
-		Sites: users, OnlyUser: only, UIDs: uids, Certificates: certificates, Reload: p.load,
+		Sites: users, OnlyUser: only, UIDs: uids, Certificates: certificates, Reloader: reloader,
 	})
 }

@@ -23,3 +23,9 @@ func TestWhatFailsInASessionIsNoErrorOfTheNode(t *testing.T) {
 	utilruntime.HandleError(errors.New("the cache is broken"))
 	assert.Contains(t, out.String(), `level=ERROR msg="Unhandled Error"`)
 }
+
+func TestWithoutAFileThereIsASentence(t *testing.T) {
+	cmd := command()
+	cmd.SetArgs([]string{"config", "validate"})
+	assert.ErrorContains(t, cmd.ExecuteContext(t.Context()), "name one configuration file")
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -16,18 +17,30 @@ func TestWhoStandsByAnswersProbes(t *testing.T) {
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
 
-	end, err := standBy(address)
+	var unreachable error
+	lease := func() error { return unreachable }
+	end, err := standBy(address, lease)
 	require.NoError(t, err)
-	for path, says := range map[string]string{"/healthz": "ok", "/readyz": "ready\n"} {
+	ask := func(path string) (int, string) {
 		answer, err := http.Get("http://" + address + path)
 		require.NoError(t, err)
 		text, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, http.StatusOK, answer.StatusCode)
-		assert.Equal(t, says, string(text))
+		return answer.StatusCode, string(text)
 	}
-	_, err = standBy(address)
+	for path, says := range map[string]string{"/healthz": "ok", "/readyz": "[+]lease ok\nready\n", "/metrics": "gangline_build_info{"} {
+		code, text := ask(path)
+		assert.Equal(t, http.StatusOK, code)
+		assert.Contains(t, text, says)
+	}
+	unreachable = errors.New("the token has expired")
+	code, text := ask("/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "[-]lease: the token has expired\nnot ready\n", text)
+	code, _ = ask("/healthz")
+	assert.Equal(t, http.StatusOK, code, "to start it again would mend nothing")
+	_, err = standBy(address, lease)
 	require.ErrorContains(t, err, "metricsAddress")
 	require.NoError(t, end())
 	require.NoError(t, end(), "twice does no harm")
@@ -35,7 +48,7 @@ func TestWhoStandsByAnswersProbes(t *testing.T) {
 	require.NoError(t, err, "the address is free for who leads")
 	require.NoError(t, again.Close())
 
-	end, err = standBy("")
+	end, err = standBy("", lease)
 	require.NoError(t, err)
 	require.NoError(t, end())
 }

@@ -25,7 +25,8 @@ type Gang struct {
 	Key string `json:"key,omitempty"`
 	// Size is the number of places; that of the pods until there is a job.
 	Size int `json:"size"`
-	// Ready is the number of pods that run or have completed.
+	// Ready is the number of pods that run or have completed. Of a gang that has completed it
+	// is all of them, though pods may have been removed since, as JobSet does.
 	Ready int   `json:"ready"`
 	State State `json:"state"`
 	// Reason and Message are those of the pod that decides the state.
@@ -38,7 +39,8 @@ type Gang struct {
 	// the pods' order.
 	VirtualNode string   `json:"virtualNode,omitempty"`
 	HPCNodes    []string `json:"hpcNodes,omitempty"`
-	// Created is that of the first pod. Submitted and ExpectedStart are the job's, nil
+	// Created is that of the first pod, or when the job was submitted if that pod has been
+	// removed since. Submitted and ExpectedStart are the job's, nil
 	// where they are not known.
 	Created       metav1.Time  `json:"created"`
 	Submitted     *metav1.Time `json:"submitted,omitempty"`
@@ -185,8 +187,22 @@ func newGang(o owner, key string, pods []*corev1.Pod) Gang {
 	if g.Size == 0 {
 		g.Size = len(g.Pods)
 	}
+	if g.Submitted != nil && g.Submitted.Before(&g.Created) {
+		g.Created = *g.Submitted
+	}
 	g.decide()
+	if g.State == Completed {
+		g.Ready = g.Size
+	}
 	return g
+}
+
+// Removed is the number of a gang's pods that were removed after it has ended.
+func (g Gang) Removed() int {
+	if !g.State.Ended() {
+		return 0
+	}
+	return max(0, g.Size-len(g.Pods))
 }
 
 func rankOrLast(p Pod) int {

@@ -94,6 +94,39 @@ func TestTheNewestJobIsTheGangs(t *testing.T) {
 	assert.True(t, g[0].Submitted.Time.Equal(noon.Add(time.Minute)))
 }
 
+// JobSet removes the workers of an MPI TrainJob when its launcher has completed.
+func TestPodsThatWereRemovedStillCount(t *testing.T) {
+	launcher := func(phase corev1.PodPhase) []gangs.Gang {
+		return gangs.Group([]*corev1.Pod{
+			plugintest.Pod("pi-launcher-0-0-x").Gang("k", "JobSet/pi").Rank("0", "4").Job("7", noon).Created(noon.Add(time.Minute)).HPCNode("hpc4").Phase(phase).Obj(),
+		})
+	}
+	g := launcher(corev1.PodSucceeded)[0]
+	assert.Equal(t, gangs.Completed, g.State)
+	assert.Equal(t, 4, g.Size)
+	assert.Equal(t, 4, g.Ready, "all have completed")
+	assert.Equal(t, 3, g.Removed())
+	assert.True(t, g.Created.Time.Equal(noon), "the gang is no younger than its job")
+
+	g = launcher(corev1.PodFailed)[0]
+	assert.Equal(t, 0, g.Ready)
+	assert.Equal(t, 3, g.Removed())
+	assert.Zero(t, launcher(corev1.PodRunning)[0].Removed(), "those of a gang that runs are yet to come")
+}
+
+func TestAJobMeansItsPods(t *testing.T) {
+	all := gangs.Group([]*corev1.Pod{
+		plugintest.Pod("h3-abcde").Gang("pod/1", "Pod/h3-abcde").Label("batch.kubernetes.io/job-name", "h3").Obj(),
+		plugintest.Pod("h3-fghij").Gang("pod/2", "Pod/h3-fghij").Label("batch.kubernetes.io/job-name", "h3").Obj(),
+		plugintest.Pod("other").Gang("pod/3", "Pod/other").Obj(),
+	})
+	for _, words := range [][]string{{"h3"}, {"job/h3"}, {"jobs.batch", "h3"}} {
+		ref, err := gangs.ParseRef(words...)
+		require.NoError(t, err)
+		assert.Len(t, gangs.Select(all, ref), 2, words)
+	}
+}
+
 func TestStateOf(t *testing.T) {
 	pod := func() *plugintest.Builder { return plugintest.Pod("p").Gang("k", "Pod/p").On("hpc") }
 	cases := map[string]struct {

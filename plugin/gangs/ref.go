@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
 )
 
 // Ref is how a user names a gang: a name, or one with a kind before it.
@@ -17,6 +19,7 @@ var kinds = map[string]string{
 	"mpijob": "MPIJob", "mpijobs": "MPIJob",
 	"leaderworkerset": "LeaderWorkerSet", "leaderworkersets": "LeaderWorkerSet", "lws": "LeaderWorkerSet",
 	"podgroup": "PodGroup", "podgroups": "PodGroup",
+	"job": "Job", "jobs": "Job",
 	"gang": "Gang", "gangs": "Gang",
 }
 
@@ -36,7 +39,7 @@ func ParseRef(words ...string) (Ref, error) {
 	// A resource may be written with its API group: jobset.jobset.x-k8s.io/pi, as kubectl prints it.
 	short, _, _ := strings.Cut(strings.ToLower(kind), ".")
 	if kinds[short] == "" {
-		return Ref{}, fmt.Errorf("%q is no kind that makes gangs: write one of trainjob, jobset, mpijob, leaderworkerset, podgroup, gang or pod", kind)
+		return Ref{}, fmt.Errorf("%q is no kind that makes gangs: write one of trainjob, jobset, job, mpijob, leaderworkerset, podgroup, gang or pod", kind)
 	}
 	return Ref{Kind: kinds[short], Name: name}, nil
 }
@@ -49,14 +52,17 @@ func (r Ref) String() string {
 }
 
 // Of tells whether the gang is meant. A TrainJob and its JobSet have one name, and mean the
-// same gangs; "gang" is any kind. A pod means its gang.
+// same gangs; "gang" is any kind. A pod means its gang, and a Job those of its pods.
 func (r Ref) Of(g Gang) bool {
 	ofPod := slices.ContainsFunc(g.Pods, func(p Pod) bool { return p.Name == r.Name })
+	ofJob := slices.ContainsFunc(g.Pods, func(p Pod) bool { return p.Object.Labels[batchv1.JobNameLabel] == r.Name })
 	switch r.Kind {
 	case "", "Gang":
-		return g.Name == r.Name || ofPod
+		return g.Name == r.Name || ofPod || ofJob
 	case "Pod":
 		return ofPod
+	case "Job":
+		return ofJob
 	case "JobSet", "TrainJob":
 		return g.Name == r.Name && (g.Kind == "JobSet" || g.Kind == "TrainJob")
 	}
@@ -64,7 +70,7 @@ func (r Ref) Of(g Gang) bool {
 }
 
 // Select are the gangs that a Ref means. A name without a kind means owners of the name
-// first, and a pod only if there is none: there may be several gangs, as of a JobSet whose
+// first, and a pod or Job only if there is none: there may be several gangs, as of a JobSet whose
 // stages follow each other.
 func Select(all []Gang, r Ref) []Gang {
 	var found []Gang

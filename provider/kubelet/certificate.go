@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -76,6 +77,13 @@ func (f *fileCertificate) current() *tls.Certificate { return f.pair.Load() }
 
 func (f *fileCertificate) run(ctx context.Context) { f.content.Run(ctx, 1) }
 
+// pairName is what the files of a certificate are called that the cluster has signed.
+const pairName = "gangline-node-serving"
+
+// CertificateFile is where a directory has the certificate that the cluster has signed, and
+// its key.
+func CertificateFile(dir string) string { return filepath.Join(dir, pairName+"-current.pem") }
+
 // RequestedCertificate is asked for by a CertificateSigningRequest of the signer
 // kubernetes.io/kubelet-serving, and again before it ends. It is kept in a
 // directory, so a restart does not ask anew. Somebody must approve each request:
@@ -105,7 +113,7 @@ func newRequestedCertificate(ctx context.Context, c Config, clientset kubernetes
 	if err := os.MkdirAll(c.CertDir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing kubelet.certDir for the serving certificate: %w; make the directory for the node's user, or name another one", err)
 	}
-	store, err := certificate.NewFileStore("gangline-node-serving", c.CertDir, c.CertDir, "", "")
+	store, err := certificate.NewFileStore(pairName, c.CertDir, c.CertDir, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("preparing the serving certificate's directory: %w", err)
 	}
@@ -115,12 +123,15 @@ func newRequestedCertificate(ctx context.Context, c Config, clientset kubernetes
 		c.Recorder.Eventf(nodeReference(c.NodeName), corev1.EventTypeWarning, "ServingCertificateRequested",
 			"The node's serving certificate waits for approval: kubectl certificate approve %s", name)
 	}}
+	signed := tellingStore{Store: store, updated: func(now *tls.Certificate) {
+		logr.FromContextOrDiscard(ctx).Info("the serving certificate has been approved and signed", "until", now.Leaf.NotAfter)
+	}}
 	manager, err := certificate.NewManager(&certificate.Config{
 		ClientsetFn:      func(*tls.Certificate) (kubernetes.Interface, error) { return asking, nil },
 		Template:         certificateRequest(c),
 		SignerName:       certificatesv1.KubeletServingSignerName,
 		GetUsages:        certificate.DefaultKubeletServingGetUsages,
-		CertificateStore: store,
+		CertificateStore: signed,
 		Ctx:              &ctx,
 	})
 	if err != nil {
@@ -154,6 +165,21 @@ func (r *RequestedCertificate) run(ctx context.Context) {
 // nodeReference is the node in Events, as kubelet names itself.
 func nodeReference(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}
+}
+
+// tellingStore tells of certificates that have come.
+type tellingStore struct {
+	certificate.Store
+	updated func(*tls.Certificate)
+}
+
+// Update implements certificate.Store.
+func (s tellingStore) Update(cert, key []byte) (*tls.Certificate, error) {
+	now, err := s.Store.Update(cert, key)
+	if err == nil {
+		s.updated(now)
+	}
+	return now, err
 }
 
 // askingClient tells the names of the requests that are made with it.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -178,10 +180,16 @@ func TestCertificateRequestIsOneThatTheSignerTakes(t *testing.T) {
 func TestCertificateOfWhoStandsByIsThereAtOnce(t *testing.T) {
 	s := newSigner(t)
 	config := Config{NodeName: "hpc", Address: "127.0.0.1", CertDir: t.TempDir() + "/pki", Recorder: record.NewFakeRecorder(10)}
-	requested, err := Request(t.Context(), config, s.clientset)
+	lines := make(chan string, 10)
+	ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { lines <- args }, funcr.Options{}))
+	requested, err := Request(ctx, config, s.clientset)
 	require.NoError(t, err)
-	s.approve(t, s.next(t), time.Hour)
+	request := s.next(t)
+	assert.Contains(t, <-lines, "waits for approval")
+	s.approve(t, request, time.Hour)
 	require.Eventually(t, func() bool { return requested.current() != nil }, time.Minute, 20*time.Millisecond)
+	assert.Contains(t, <-lines, "has been approved and signed", "people are told that there is nothing left to do")
+	assert.FileExists(t, CertificateFile(config.CertDir))
 
 	config.Requested = requested
 	certificates, err := newCertificates(t.Context(), config, s.clientset)

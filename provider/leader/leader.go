@@ -23,6 +23,8 @@ type Config struct {
 	// long its holder tries to renew it before it gives up, RetryPeriod the pause between
 	// two tries: each is shorter than the one before.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// Contact is told how the calls for the lease end; nil for nobody.
+	Contact *Contact
 }
 
 // ErrLost is why a leader's context ended: it could not renew its lease in time.
@@ -33,13 +35,16 @@ var ErrLost = errors.New("the lease could not be renewed, and another process ma
 // error even if lead returns none.
 func Run(ctx context.Context, clientset kubernetes.Interface, c Config, lead func(context.Context) error) error {
 	log := logr.FromContextOrDiscard(ctx).WithValues("lease", c.Namespace+"/"+c.Name, "identity", c.Identity)
+	if c.Contact == nil {
+		c.Contact = NewContact(c.RenewDeadline)
+	}
 	started := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: heardLock{contact: c.Contact, log: log, Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
 			Client:     clientset.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
-		},
+		}},
 		Name:          c.Name,
 		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -59,6 +64,8 @@ func Run(ctx context.Context, clientset kubernetes.Interface, c Config, lead fun
 	// not alone.
 	election, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
+	// The library logs each failed try, and no cure: the Contact says what there is to say.
+	election = logr.NewContext(election, logr.Discard())
 	left := make(chan struct{})
 	go func() {
 		defer close(left)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
@@ -62,6 +63,9 @@ func (c *cluster) Hello(ctx context.Context) (string, doctor.Clock, error) {
 		return "", doctor.Clock{}, fmt.Errorf("reading the version: %w", err)
 	}
 	var v version.Info
+	if response.StatusCode == http.StatusUnauthorized {
+		return "", doctor.Clock{}, fmt.Errorf("asking for the version: %w", apierrors.NewUnauthorized(c.url+" answers "+response.Status))
+	}
 	if err := json.Unmarshal(body, &v); err != nil || response.StatusCode != http.StatusOK {
 		return "", doctor.Clock{}, fmt.Errorf("asking for the version: %s answers %s", c.url, response.Status)
 	}

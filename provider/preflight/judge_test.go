@@ -114,6 +114,8 @@ func TestPortsAndCertificates(t *testing.T) {
 	assert.Equal(t, doctor.Fail, judgeCertificates(p, certificates{ends: now.AddDate(0, 0, -3)}, now).Status)
 	assert.Equal(t, doctor.Fail, judgeCertificates(p, certificates{err: errors.New("no such file")}, now).Status)
 	assert.Equal(t, doctor.Info, judgeCertificates(p, certificates{signed: true}, now).Status)
+	assert.Equal(t, doctor.OK, judgeCertificates(p, certificates{signed: true, ends: now.AddDate(0, 1, 0)}, now).Status, "nobody need approve what was signed")
+	assert.Equal(t, doctor.Info, judgeCertificates(p, certificates{signed: true, ends: now.AddDate(0, 0, -3)}, now).Status)
 	p.CertDir = "/pki"
 	assert.Equal(t, doctor.OK, judgeCertDir(p, nil).Status)
 	line := judgeCertDir(p, syscall.EACCES)

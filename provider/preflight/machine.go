@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/doctor"
+	"github.com/gangline/gangline/provider/kubelet"
 )
 
 const (
@@ -71,7 +72,7 @@ func judgePort(p Port, err error) Line {
 // certificates is what the files say.
 type certificates struct {
 	err    error
-	ends   time.Time // zero where the cluster signs it
+	ends   time.Time // zero where there is none yet
 	signed bool      // by the cluster
 }
 
@@ -80,7 +81,7 @@ func expiry(p Port) certificates {
 		return certificates{err: fmt.Errorf("reading kubelet.clientCAFile: %w", err)}
 	}
 	if p.CertFile == "" {
-		return certificates{signed: true}
+		return certificates{signed: true, ends: kept(p)}
 	}
 	pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
 	if err != nil {
@@ -91,6 +92,17 @@ func expiry(p Port) certificates {
 		return certificates{err: fmt.Errorf("reading kubelet.certFile: %w", err)}
 	}
 	return certificates{ends: leaf.NotAfter}
+}
+
+// kept is when the certificate ends that the cluster has signed for the node already; zero if
+// there is none, or it is for another address: then the node asks for one.
+func kept(p Port) time.Time {
+	file := kubelet.CertificateFile(p.CertDir)
+	pair, err := tls.LoadX509KeyPair(file, file)
+	if err != nil || pair.Leaf.VerifyHostname(p.Address) != nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
 }
 
 // Writable tells why a directory cannot be written or, if it is not there, made. It changes
@@ -130,6 +142,8 @@ func judgeCertificates(p Port, c certificates, now time.Time) Line {
 	switch {
 	case c.err != nil:
 		return bad(thisMachine, checkCerts, doctor.Fail, "give the node's user files that it can read", "%v", c.err)
+	case c.signed && c.ends.After(now):
+		return good(thisMachine, checkCerts, doctor.OK, "the one that the cluster has signed is valid until %s; the node asks for the next in time", c.ends.Format(time.DateOnly))
 	case c.signed:
 		return good(thisMachine, checkCerts, doctor.Info, "the node asks the cluster to sign its own; somebody must approve the request")
 	case c.ends.Before(now):

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gangline/gangline/agent/doctor"
+	"github.com/gangline/gangline/provider/apierror"
 )
 
 const (
@@ -124,7 +125,7 @@ func checkAPI(ctx context.Context, api API, rights []Right) []Line {
 	defer cancel()
 	version, clock, err := api.Hello(ctx)
 	if err != nil {
-		return []Line{bad(apiServer, checkReach, doctor.Fail, "look at --kubeconfig (its server, its CA, its credentials) and at the network to the API server", "%v", err)}
+		return []Line{bad(apiServer, checkReach, doctor.Fail, apierror.Cure(err), "%v", err)}
 	}
 	lines := []Line{good(apiServer, checkReach, doctor.OK, "Kubernetes %s answers", version), judgeClock(apiServer, clock)}
 	allowed := make([]bool, len(rights))
@@ -141,7 +142,7 @@ func checkAPI(ctx context.Context, api API, rights []Right) []Line {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return append(lines, bad(apiServer, checkRights, doctor.Fail, "look at the API server's answer", "%v", err))
+		return append(lines, bad(apiServer, checkRights, doctor.Fail, apierror.Cure(err), "%v", err))
 	}
 	return append(lines, judgeRights(rights, allowed))
 }

@@ -108,6 +108,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	for _, text := range o.Unknown {
 		lines = append(lines, good("users", checkSite, doctor.Info, "%s", text))
 	}
+	if o.Self.wrong() {
+		lines = append(lines, good("site", checkSite, doctor.Info, "neither the site nor its HPC nodes are checked: see the first line about %s", thisMachine))
+		o.Who = nil
+	}
 	tried := map[string]bool{}
 	for _, who := range o.Who {
 		p := &probe{options: o, who: who, inventory: inv, say: say}

@@ -11,6 +11,9 @@ import (
 
 const checkUser = "user"
 
+// wrong tells that nothing of the site can be checked as this user.
+func (s Self) wrong() bool { return s.Ordinary && s.UID == 0 || s.Root && s.UID != 0 }
+
 // Self is who runs preflight, as whom the node is to run, and what that must be.
 type Self struct {
 	Name string

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -106,6 +107,9 @@ func (c *checker) leaf(n *yaml.Node, t reflect.Type, line int, path string, dept
 // misfit says that a value is of another type, or what its own type says about it.
 func misfit(path string, n *yaml.Node, t reflect.Type, err error) string {
 	want, ok := kinds()[t.Kind()]
+	if t == reflect.TypeFor[metav1.Duration]() && described(n) == aNumber {
+		return fmt.Sprintf("%[1]s must be a time with its unit: write %[2]ss for seconds, or %[2]sm for minutes", path, n.Value)
+	}
 	if !ok || decodesItself(t) {
 		return fmt.Sprintf("%s: %s", path, strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -119,9 +123,11 @@ func misfit(path string, n *yaml.Node, t reflect.Type, err error) string {
 	return fmt.Sprintf("%s must be %s, not %s", path, want, has)
 }
 
+const aNumber = "a number"
+
 // kinds are the words for kinds of Go values.
 func kinds() map[reflect.Kind]string {
-	const number = "a number"
+	const number = aNumber
 	return map[reflect.Kind]string{
 		reflect.String: "text", reflect.Bool: "true or false",
 		reflect.Int: number, reflect.Int8: number, reflect.Int16: number, reflect.Int32: number, reflect.Int64: number,
@@ -138,7 +144,7 @@ func described(n *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	}
-	if what, ok := map[string]string{"!!int": "a number", "!!float": "a number", "!!bool": "true or false"}[n.ShortTag()]; ok {
+	if what, ok := map[string]string{"!!int": aNumber, "!!float": aNumber, "!!bool": "true or false"}[n.ShortTag()]; ok {
 		return what
 	}
 	return "text"

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/identity"
 	"github.com/gangline/gangline/test/harness"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // TestStandby runs two processes of one virtual node, each with a certificate of its own.
@@ -155,9 +158,33 @@ func (p *pair) killed(w *world) {
 
 func (p *pair) handsOver(w *world) {
 	p.gang(w, "runs")
+	p.allows(w, 1000)
+	require.NoError(w, syscall.Kill(p.waits.PID(), syscall.SIGHUP))
+	w.eventually("who stands by reads the map of identities, and lives", func(context.Context) (bool, string) {
+		log := said(w, p.waits)
+		return strings.Contains(log, "read the map of identities anew") && !strings.Contains(log, "msg=leading"), log
+	})
+	p.allows(w, 1)
 	require.NoError(w, p.leads.Stop())
+	w.create(makeJobSet("large", w.replicated("w", "sleep 600", 2, resources("1", "1")))) // in the gap
 	p.swap(w)
 	p.whole(w, "runs")
+	w.eventually("no gang is decided by the map of before", func(context.Context) (bool, string) {
+		seen := ""
+		for _, pod := range w.jobSetPods("large") {
+			seen += fmt.Sprintf("%s %s %s; ", pod.Name, pod.Status.Phase, pod.Status.Reason)
+		}
+		return strings.Contains(seen, wellknown.ReasonNotAllowed), seen
+	})
+	p.allows(w, 1000)
+}
+
+// allows has the map of identities bound a gang's pods.
+func (p *pair) allows(w *world, pods int) {
+	w.Helper()
+	require.NoError(w, p.leads.Reconfigure(func(c *provider.Config) {
+		c.Identity = identity.Map{{Identity: identity.Identity{Limits: identity.Limits{Pods: pods}}}}
+	}))
 }
 
 func (p *pair) frozen(w *world) {

@@ -155,9 +155,13 @@ func TestASitesOwnManifests(t *testing.T) {
 	c := start(t)
 	out := filepath.Join(t.TempDir(), "manifests")
 	for range 2 { // it may be rendered again, over what it wrote
-		text, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", c.root, "manifests",
-			"VALUES="+filepath.Join(c.root, "test", "helm", "testdata", "outside.yaml"), "OUT="+out, "NAMESPACE="+namespace).Output()
-		require.NoError(t, err)
+		render := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", c.root, "manifests",
+			"VALUES="+filepath.Join(c.root, "test", "helm", "testdata", "outside.yaml"), "OUT="+out, "NAMESPACE="+namespace)
+		var notes bytes.Buffer
+		render.Stderr = &notes
+		text, err := render.Output()
+		require.NoError(t, err, notes.String())
+		assert.Contains(t, notes.String(), "get secret gangline-node-hpc-token")
 		for line := range strings.Lines(string(text)) {
 			c.kubectl("", strings.Fields(strings.TrimPrefix(line, "kubectl "))...)
 		}

@@ -71,6 +71,21 @@ func TestTheSchemaRefuses(t *testing.T) {
 		"a controller outside that is reached without encryption": {
 			"controller: {outsideURL: 'http://here:9443'}", "at '/controller/outsideURL'",
 		},
+		"a controller outside at an address": {
+			"controller: {outsideURL: 'https://10.0.0.5:9443'}", "controller.outsideURL is https://10.0.0.5:9443, whose host is an address",
+		},
+		"a controller outside at an address of IPv6": {
+			"controller: {outsideURL: 'https://[fd00::5]:9443'}", "whose host is an address",
+		},
+		"a controller outside nowhere": {
+			"controller: {outsideURL: 'https://'}", "which names no host",
+		},
+		"a token for a controller inside": {
+			"controller: {token: true}", "controller.token is for a controller outside of the cluster",
+		},
+		"a time without its unit": {
+			"nodes: {hpc: {location: inside, config: {jobInterval: 5, spool: /s, workloadManager: slurm}}}", "at '/nodes/hpc/config/jobInterval': value must be 'a time with its unit, as in 5s or 2m'",
+		},
 		"an open door for metrics": {
 			"networkPolicy: {metricsFrom: []}", "at '/networkPolicy/metricsFrom'",
 		},

@@ -164,6 +164,35 @@ func TestAControllerOutside(t *testing.T) {
 	assert.Contains(t, names, "login.example.org")
 }
 
+// TestATokenThatLasts is for a controller outside: the one of the notes ends after a day.
+func TestATokenThatLasts(t *testing.T) {
+	anyKubernetes := t.TempDir() // an installation asks for the cluster's version, which in tests is a very old one
+	require.NoError(t, os.CopyFS(anyKubernetes, os.DirFS(chartDir)))
+	chart, err := os.ReadFile(filepath.Join(chartDir, "Chart.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(anyKubernetes, "Chart.yaml"), []byte(strings.Replace(string(chart), "kubeVersion:", "# ", 1)), 0o600))
+	notes := func(set string) string {
+		text, err := Run(t.Context(), "install", "gangline", anyKubernetes, "--namespace", "kubeflow-system", "--dry-run=client", "--set", set)
+		require.NoError(t, err)
+		_, notes, ok := strings.Cut(text, "\nNOTES:\n")
+		require.True(t, ok)
+		return notes
+	}
+	const outside = "controller.outsideURL=https://login.example.org:9443"
+	assert.Empty(t, objects[corev1.Secret](t, render(t, "--set", outside), "Secret"))
+	assert.Contains(t, notes(outside), "That one ends after a day")
+	assert.NotContains(t, notes(outside), "something between them")
+	assert.Contains(t, notes(outside), "--cert-dns-name login.example.org")
+
+	secrets := objects[corev1.Secret](t, render(t, "--set", outside+",controller.token=true"), "Secret")
+	require.Len(t, secrets, 1)
+	assert.Equal(t, corev1.SecretTypeServiceAccountToken, secrets[0].Type)
+	assert.Equal(t, "kubeflow-trainer-controller-manager", secrets[0].Annotations[corev1.ServiceAccountNameKey])
+	assert.Contains(t, notes(outside+",controller.token=true"), "get secret "+secrets[0].Name)
+
+	assert.Contains(t, notes("controller.outsideURL=https://login.example.org"), "The URL's port is 443 and the controller listens at 9443")
+}
+
 // TestAnotherConfigurationMakesNewPods, except one that is read while they run.
 func TestAnotherConfigurationMakesNewPods(t *testing.T) {
 	template := func(set string) corev1.PodTemplateSpec {

@@ -63,6 +63,10 @@ const (
 	AnnotationMPILaunch = Domain + "/mpi-launch"
 	AnnotationMPIPMI    = Domain + "/mpi-pmi"
 
+	// ImageHost as a container's image says that there is none: the program is the HPC
+	// node's own. (A pod must name an image.)
+	ImageHost = "host"
+
 	// AnnotationRuntime is what runs the pod's images: a container runtime that the site
 	// offers, or "host". On a pod or its JobSet; the pod's wins.
 	AnnotationRuntime = Domain + "/runtime"

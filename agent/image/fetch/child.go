@@ -7,16 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/image/registry"
+	"github.com/gangline/gangline/agent/image/tool"
 )
 
 // every is how often progress is told.
@@ -55,27 +55,22 @@ func NoSpace(err error) bool {
 }
 
 // InChild does a job in a process of its own, by the program (this one's file) with the
-// argument "pull".
-func InChild(ctx context.Context, program string, j Job, progress func(Progress)) (*Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "pull", "--job")
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
+// argument "pull". run starts that process and waits for it.
+func InChild(ctx context.Context, run tool.Runner, program string, j Job, progress func(Progress)) (*Result, error) {
+	theirIn, in, err := os.Pipe()
 	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a process to pull: %w", err)
 	}
-	defer in.Close() //nolint:errcheck // its end is the child's
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting a process to pull: %w", errors.Join(err, theirIn.Close(), in.Close()))
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{program, "pull", "--job"}, theirIn, theirOut)
+		// With its ends of the pipes closed nobody waits at ours.
+		ended <- errors.Join(err, theirIn.Close(), theirOut.Close())
+	}()
 	sendErr := json.NewEncoder(in).Encode(j)
 	var last message
 	decoder := json.NewDecoder(out)
@@ -90,7 +85,9 @@ func InChild(ctx context.Context, program string, j Job, progress func(Progress)
 		}
 		last = m
 	}
-	waitErr := cmd.Wait()
+	// The end of its input is the child's.
+	closeErr := errors.Join(in.Close(), out.Close())
+	runErr := <-ended
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -99,7 +96,7 @@ func InChild(ctx context.Context, program string, j Job, progress func(Progress)
 	case last.Result != nil:
 		return last.Result, nil
 	}
-	return nil, fmt.Errorf("the process that pulls has ended without a result: %w: %s", errors.Join(waitErr, sendErr), lastLines(stderr.String()))
+	return nil, fmt.Errorf("the process that pulls has ended without a result: %w", errors.Join(runErr, sendErr, closeErr))
 }
 
 // Main is the child: it does the job that comes on in.

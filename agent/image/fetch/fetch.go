@@ -24,10 +24,10 @@ type Job struct {
 	Registry  registry.Config `json:"registry"`
 	Reference string          `json:"reference"`
 
-	// Layout is where the OCI layout is made, or lies; empty: only resolve the name. The
-	// reference must have a digest then.
+	// Layout is where the OCI layout is made, or lies; empty: only resolve the name.
+	// Otherwise the reference must have a digest.
 	Layout string `json:"layout,omitempty"`
-	// Tree is an empty directory in which the image is to be unpacked; empty: it is not.
+	// Tree is an empty directory in which the image is to be unpacked.
 	Tree string `json:"tree,omitempty"`
 	// Shared gives the group all rights to the tree that the owner has.
 	Shared bool `json:"shared,omitempty"`
@@ -40,7 +40,7 @@ type Result struct {
 	Resolved registry.Resolved `json:"resolved"`
 	// Config is the image's configuration, as the registry has it.
 	Config *v1.ConfigFile `json:"config,omitempty"`
-	// Size is that of the tree or, if there is none, of the layout, in bytes.
+	// Size is that of the tree, in bytes.
 	Size int64 `json:"size,omitempty"`
 }
 
@@ -104,20 +104,14 @@ func (j Job) bring(ctx context.Context, image source, progress func(Progress)) (
 	defer cancel(nil)
 	manifest, config := image.Image()
 	result := &Result{Config: config}
-	for _, l := range manifest.Layers {
-		result.Size += l.Size
-	}
 	there := make([]chan struct{}, len(manifest.Layers))
 	for i := range there {
 		there[i] = make(chan struct{})
 	}
 	unpacked := make(chan error, 1)
 	go func() {
-		size, err := j.unpack(ctx, manifest, config, there)
-		if j.Tree != "" {
-			result.Size = size
-		}
-		if err != nil {
+		var err error
+		if result.Size, err = j.unpack(ctx, manifest, config, there); err != nil {
 			cancel(err)
 		}
 		unpacked <- err
@@ -148,9 +142,6 @@ func total(m *v1.Manifest) int64 {
 
 // unpack makes the tree, layer by layer.
 func (j Job) unpack(ctx context.Context, m *v1.Manifest, config *v1.ConfigFile, there []chan struct{}) (int64, error) {
-	if j.Tree == "" {
-		return 0, nil
-	}
 	if len(config.RootFS.DiffIDs) != len(m.Layers) {
 		return 0, fmt.Errorf("the image has %d layers, but its configuration names %d", len(m.Layers), len(config.RootFS.DiffIDs))
 	}

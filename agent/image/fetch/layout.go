@@ -2,14 +2,13 @@ package fetch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/gangline/gangline/agent/image/jsonfile"
 	"github.com/gangline/gangline/agent/image/registry"
 )
 
@@ -20,18 +19,9 @@ type layout struct {
 	config   *v1.ConfigFile
 }
 
-// ReadConfig reads the configuration of the only image in an OCI layout.
-func ReadConfig(dir string) (*v1.ConfigFile, error) {
-	l, err := openLayout(dir)
-	if err != nil {
-		return nil, err
-	}
-	return l.config, nil
-}
-
 func openLayout(dir string) (*layout, error) {
 	var index v1.IndexManifest
-	if err := readJSON(filepath.Join(dir, "index.json"), &index); err != nil {
+	if err := jsonfile.Read(filepath.Join(dir, "index.json"), &index); err != nil {
 		return nil, err
 	}
 	if len(index.Manifests) != 1 {
@@ -39,20 +29,9 @@ func openLayout(dir string) (*layout, error) {
 	}
 	l := &layout{dir: dir, manifest: &v1.Manifest{}, config: &v1.ConfigFile{}}
 	return l, errors.Join(
-		readJSON(registry.BlobPath(dir, index.Manifests[0].Digest), l.manifest),
-		readJSON(registry.BlobPath(dir, l.manifest.Config.Digest), l.config),
+		jsonfile.Read(registry.BlobPath(dir, index.Manifests[0].Digest), l.manifest),
+		jsonfile.Read(registry.BlobPath(dir, l.manifest.Config.Digest), l.config),
 	)
-}
-
-func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
-	}
-	return nil
 }
 
 func (l *layout) Image() (*v1.Manifest, *v1.ConfigFile) { return l.manifest, l.config }

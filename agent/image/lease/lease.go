@@ -232,12 +232,6 @@ func highest(dir string) (int, error) {
 	return found, nil
 }
 
-// Held says whether anybody has the lease of a directory, alive or not.
-func Held(dir string) bool {
-	n, err := highest(dir)
-	return err != nil || n > 0
-}
-
 // Nonce is a name that no two processes share.
 func Nonce() string {
 	host, err := os.Hostname()

@@ -45,6 +45,7 @@ type Copy struct {
 
 	raw     []byte
 	media   types.MediaType
+	stall   time.Duration
 	session *session
 	client  *http.Client
 }
@@ -62,7 +63,7 @@ func (c *Client) Begin(ctx context.Context, reference, layout string) (*Copy, er
 	if err != nil {
 		return nil, err
 	}
-	copied := &Copy{layout: layout}
+	copied := &Copy{layout: layout, stall: stall}
 	err = c.try(ctx, ref, func(s *session) error {
 		descriptor, err := remote.Get(s.ref, append(s.options(ctx), remote.WithPlatform(c.config.Platform))...)
 		if err != nil {
@@ -224,24 +225,28 @@ func (c *Copy) piece(ctx context.Context, d v1.Descriptor, have int64, to io.Wri
 	if err := transport.CheckError(response, http.StatusOK, http.StatusPartialContent); err != nil {
 		return 0, err
 	}
+	watch := time.AfterFunc(c.stall, func() { cancel(errStalled) })
+	defer watch.Stop()
+	watched := readFunc(func(p []byte) (int, error) {
+		n, err := response.Body.Read(p)
+		watch.Reset(c.stall)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		return n, err
+	})
 	if response.StatusCode == http.StatusOK && have > 0 {
 		// The registry knows no ranges: what is there already is read over.
-		if _, err := io.CopyN(io.Discard, response.Body, have); err != nil {
+		if _, err := io.CopyN(io.Discard, watched, have); err != nil {
 			return 0, err
 		}
 	}
-	watch := time.AfterFunc(stall, func() { cancel(errStalled) })
-	defer watch.Stop()
-	body := io.LimitReader(response.Body, d.Size-have+1) // more than was promised is an error
+	body := io.LimitReader(watched, d.Size-have+1) // more than was promised is an error
 	n, err := io.Copy(io.MultiWriter(to, sum), readFunc(func(p []byte) (int, error) {
 		n, err := body.Read(p)
-		watch.Reset(stall)
 		c.count(d, int64(n))
 		return n, err
 	}))
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
 	if n > d.Size-have {
 		err = fmt.Errorf("more came than the %d bytes that the manifest promises", d.Size)
 	}

@@ -10,6 +10,16 @@ value and what to do.
 {{- if hasKey (.Values.controller.config.certManagement | default dict) "enable" -}}
 {{- fail "controller.config.certManagement.enable is what the value certificates.by says: self or cert-manager. Set that, and take this away" -}}
 {{- end -}}
+{{- $host := (urlParse .Values.controller.outsideURL).hostname -}}
+{{- if or (regexMatch "^[0-9.]+$" $host) (contains ":" $host) -}}
+{{- fail (printf "controller.outsideURL is %s, whose host is an address: the controller's certificate is made for names, and the API server would not take it. Write a name that the API server can look up, as in https://controller.example.org:9443" .Values.controller.outsideURL) -}}
+{{- end -}}
+{{- if and .Values.controller.outsideURL (not $host) -}}
+{{- fail (printf "controller.outsideURL is %s, which names no host. Write one as in https://controller.example.org:9443" .Values.controller.outsideURL) -}}
+{{- end -}}
+{{- if and .Values.controller.token (not .Values.controller.outsideURL) -}}
+{{- fail "controller.token is for a controller outside of the cluster, and controller.outsideURL is empty: its pods have a token of their own. Take it away, or set controller.outsideURL" -}}
+{{- end -}}
 {{- $known := list -}}
 {{- range $pattern := list "files/runtimes/*.yaml" "files/runtimes/hpc/*.yaml" -}}
 {{- range $path, $_ := $root.Files.Glob $pattern -}}

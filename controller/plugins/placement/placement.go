@@ -30,9 +30,23 @@ func (*Plugin) Place(info *framework.Info, trainJob *v1alpha1.TrainJob) error {
 	}
 	for _, p := range chosen(info) {
 		send(p.Pod(), info.Cluster)
+		if trainJob.Spec.Trainer != nil && trainJob.Spec.Trainer.Image != nil {
+			shareImage(p.Pod(), *trainJob.Spec.Trainer.Image)
+		}
 	}
 	passWishes(info, trainJob)
 	return nil
+}
+
+// shareImage gives the trainer's image to the processes that an MPI runtime has elsewhere than
+// in the trainer's pod, where the runtime names none: a program is in the same image on every
+// node.
+func shareImage(pod *corev1.PodSpec, image string) {
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; c.Name == v1alpha1.ContainerNode && c.Image == wellknown.ImageHost {
+			c.Image = image
+		}
+	}
 }
 
 // chosen are the pods that belong on the HPC side: those that ask for a GPU and,

@@ -158,3 +158,21 @@ func TestPodsTolerateTheVirtualNode(t *testing.T) {
 	taint := provider.NodeTaint()
 	assert.Equal(t, corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect}, tolerations[0])
 }
+
+func TestTheTrainersImageIsItsOtherProcessesToo(t *testing.T) {
+	const (
+		mpi = `spec: {mlPolicy: {mpi: {mpiImplementation: OpenMPI}}, template: {spec: {replicatedJobs: [`
+		job = `{metadata: {name: pi, annotations: {gangline.dev/cluster: alps}}, spec: {trainer: {image: "team/pi:1"}}}`
+	)
+	image := func(image string) string { return `{containers: [{name: node, image: "` + image + `"}]}}}}` }
+	images := func(runtime string) []string {
+		info := place(t, job, `{`+mpi+`{name: launcher, `+trainer+image("host")+`}, {name: node, `+other+image(runtime)+`}]}}}}`)
+		var all []string
+		for i := range info.PodSets {
+			all = append(all, info.PodSets[i].Pod().Containers[0].Image)
+		}
+		return all
+	}
+	assert.Equal(t, "team/pi:1", images("host")[1])
+	assert.Equal(t, "sshd:2", images("sshd:2")[1], "what the runtime names stays")
+}

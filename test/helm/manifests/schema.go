@@ -36,12 +36,18 @@ type schema map[string]any
 // texts are the types that are written in another way than their fields are.
 func texts() map[reflect.Type]schema {
 	return map[reflect.Type]schema{
-		reflect.TypeFor[metav1.Duration]():    {"type": "string"},
+		reflect.TypeFor[metav1.Duration]():    durations(),
 		reflect.TypeFor[metav1.Time]():        {"type": "string"},
 		reflect.TypeFor[resource.Quantity]():  {"type": []string{"string", "number"}},
 		reflect.TypeFor[intstr.IntOrString](): {"type": []string{"string", "integer"}},
 		reflect.TypeFor[identity.TimeLimit](): {"type": []string{"string", "integer"}},
 	}
+}
+
+// durations are texts. A schema has no messages of its own: the constant is what Helm says
+// that a number must be.
+func durations() schema {
+	return schema{"if": schema{"type": "string"}, "else": schema{"const": "a time with its unit, as in 5s or 2m"}}
 }
 
 // schemaOf is what a value of a type may be. Types that cannot come in from a file are
