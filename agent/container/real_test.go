@@ -135,6 +135,9 @@ func newWorld(t *testing.T, name string, change func(*sandbox.Root, *container.P
 		Image: w.in("view"), Twin: w.in("twin"), Init: "/run/gangline/" + sandbox.InitName, ID: "u-main-0-1", State: w.in("books"),
 		UID: os.Getuid(), GID: os.Getgid(),
 	}
+	if !r.Assembled() {
+		w.process.Image = w.in("tree")
+	}
 	if name == "podman" {
 		w.process.Options = []string{"--runtime", "runc"} // crun refuses machines with both kinds of cgroups
 	}
@@ -158,9 +161,28 @@ func newWorld(t *testing.T, name string, change func(*sandbox.Root, *container.P
 	if change != nil {
 		change(root, &w.process)
 	}
+	if !r.Assembled() {
+		w.mountByOptions(root)
+		root = &sandbox.Root{Hostname: root.Hostname, Scratch: root.Scratch}
+	}
 	w.place = sandbox.NewPlace(root)
 	t.Cleanup(w.place.Close)
 	return w
+}
+
+// mountByOptions has a runtime mount what is assembled for others, as the agent does.
+func (w *world) mountByOptions(root *sandbox.Root) {
+	w.t.Helper()
+	if root.Image.Upper != "" {
+		for _, dir := range root.Image.Writable {
+			kept := filepath.Join(root.Image.Upper, dir)
+			require.NoError(w.t, os.MkdirAll(kept, 0o755))
+			w.process.Mounts = append(w.process.Mounts, container.Mount{Source: kept, Target: dir})
+		}
+	}
+	for _, m := range root.Mounts {
+		w.process.Mounts = append(w.process.Mounts, container.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
 }
 
 // copyLibraries gives the image those of the tests' own program. The agent has none.
@@ -191,7 +213,7 @@ func (w *world) recipe(argv ...string) sandbox.Recipe {
 		Place: w.place, Argv: argv, Env: []string{"PATH=/bin", "A=pod's"},
 		Runtime: &sandbox.Runtime{
 			Argv: w.runtime.Command(w.process), Deaf: w.runtime.Deaf, OwnSession: w.runtime.OwnSession,
-			Env: append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "USER=nobody"}, w.variables()...),
+			Env: append([]string{"PATH=" + os.Getenv("PATH"), "USER=nobody"}, w.variables()...),
 		},
 	}
 }
@@ -254,9 +276,12 @@ func TestRuntimes(t *testing.T) {
 					w := newWorld(t, name, nil)
 					out, code := w.sh("echo written >/etc/new && echo more >/data/new && echo tmp >/tmp/new && ls -d /dev/null /proc/self /sys/class")
 					require.Zero(t, code, out)
-					out, code = w.sh("cat /etc/new /data/new /tmp/new; echo x >/run/gangline/x || echo read-only")
-					assert.Zero(t, code)
-					assert.Contains(t, out, "written\nmore\ntmp\n")
+					out, code = w.sh("cat /data/new /tmp/new; echo x >/run/gangline/x || echo read-only; cat /etc/new")
+					assert.Contains(t, out, "more\ntmp\n")
+					if w.runtime.Assembled() { // elsewhere it is each process's own
+						assert.Zero(t, code)
+						assert.Contains(t, out, "written\n")
+					}
 					assert.Contains(t, out, "read-only")
 					assert.NoFileExists(t, w.in("tree/etc/new"))
 					assert.NoFileExists(t, "/tmp/new")

@@ -176,7 +176,12 @@ func (p *pair) handsOver(w *world) {
 		}
 		return strings.Contains(seen, wellknown.ReasonNotAllowed), seen
 	})
-	p.allows(w, 1000)
+	p.allows(w, 1000) // for the next case
+	require.NoError(w, syscall.Kill(p.leads.PID(), syscall.SIGHUP))
+	w.eventually("the leader has the map that allows more", func(context.Context) (bool, string) {
+		log := said(w, p.leads)
+		return strings.Count(log, "read the map of identities anew") == 3, log
+	})
 }
 
 // allows has the map of identities bound a gang's pods.
