@@ -131,8 +131,6 @@ func TestProcessesOfAContainerShareWhatTheyWrite(t *testing.T) {
 func TestASessionInAContainerThatHasEnded(t *testing.T) {
 	w := newWorld(t, [][]int{{0}})
 	w.publishNames()
-	outside := t.TempDir()
-	require.NoError(t, os.Chmod(outside, 0o755))
 	o := withSide(w.imageOrders("u", "bubblewrap", imageTree(t), "exit 0"))
 	w.run(0, o)
 	w.mainEnded(0, "u")

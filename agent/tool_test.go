@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/gangline/gangline/agent/process"
 )
@@ -19,6 +20,8 @@ import (
 func TestATool(t *testing.T) {
 	table, err := process.NewTable()
 	require.NoError(t, err)
+	// The orphans of other tests' agents are not to wait here for somebody to reap them.
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) //nolint:errcheck // it cannot fail
 	ctx, stop := context.WithCancel(t.Context())
 	var reaping sync.WaitGroup
 	reaping.Go(func() { table.Run(ctx) })

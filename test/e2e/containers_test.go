@@ -83,11 +83,12 @@ type imagesOf struct {
 	ranks    string // that program
 }
 
-const sumScript = `import torch, torch.distributed as dist
+// Each line is one write: those of two ranks would mix otherwise.
+const sumScript = `import sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 t = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(t)
-print("rank", dist.get_rank(), "of", dist.get_world_size(), "sum", t.item(), open("/etc/image").read().strip(), flush=True)
+sys.stdout.write(f"rank {dist.get_rank()} of {dist.get_world_size()} sum {t.item()} {open('/etc/image').read()}")
 `
 
 func (i *imagesOf) push(t *testing.T, ranks string) {
