@@ -32,6 +32,15 @@ a group shares it, a member of the group.`,
 	return cmd
 }
 
+// existingStore opens a store that is there. Who only looks must not make one: it would be
+// theirs, and closed to the user who is to have it.
+func existingStore(o image.Options) (*image.Store, error) {
+	if _, err := os.Stat(o.Dir); err != nil {
+		return nil, fmt.Errorf("there is no image store: %w", err)
+	}
+	return image.Open(o)
+}
+
 func imagesListCommand(o *image.Options) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -39,7 +48,7 @@ func imagesListCommand(o *image.Options) *cobra.Command {
 		Short: "List the images of a store, the one that was used last first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := image.Open(*o)
+			store, err := existingStore(*o)
 			if err != nil {
 				return err
 			}
@@ -69,7 +78,7 @@ The containers of a job that its workload manager has suspended count as users f
 15 minutes only: keep --min-age above the time for which jobs are suspended.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := image.Open(*o)
+			store, err := existingStore(*o)
 			if err != nil {
 				return err
 			}

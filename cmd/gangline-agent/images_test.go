@@ -59,6 +59,15 @@ func TestAnAdministratorFillsAStoreAndMakesRoomInIt(t *testing.T) {
 	assert.Contains(t, out, "1 removed, 0.0 MB left")
 }
 
+func TestWhoLooksMakesNoStore(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	for _, look := range []string{"list", "prune"} {
+		_, err := run(t, "images", look, "--store", store)
+		require.ErrorContains(t, err, "there is no image store")
+	}
+	assert.NoDirExists(t, store)
+}
+
 func TestFlagsThatCannotBe(t *testing.T) {
 	store := t.TempDir()
 	for sentence, tc := range map[string]struct {
