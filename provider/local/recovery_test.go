@@ -168,7 +168,7 @@ func TestAJobWhoseDirectoryIsGoneIsStillWatched(t *testing.T) {
 	env(t, r, 0)
 	env(t, r, 1)
 	c.stop()
-	require.NoError(t, os.RemoveAll(r.Dir))
+	require.Eventually(t, func() bool { return os.RemoveAll(r.Dir) == nil }, 10*time.Second, time.Millisecond, "its tasks may write there meanwhile")
 	c.start(t)
 	assert.Equal(t, wlm.PhaseRunning, c.job(t, id).Phase)
 	require.NoError(t, c.Cancel(t.Context(), "", id))
