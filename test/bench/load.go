@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,7 +35,7 @@ func (b *bench) measureLoad(ctx context.Context) (err error) {
 	l.env, err = harness.Start(ctx, harness.Options{
 		Root: b.root, Name: "load", Dir: filepath.Join(benchDir, "load"), WorkloadManager: "slurm", Nodes: nodes,
 		ControlPlane: b.env.ControlPlane, Progress: os.Stderr,
-		Slurm: func(c *slurm.Config) { c.CPUs, c.MemoryMB = 1024, 1<<20 },
+		Slurm: func(c *slurm.Config) { c.CPUs, c.MemoryMB = 512, 1<<20 },
 	})
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (b *bench) measureLoad(ctx context.Context) (err error) {
 	if err := os.Chmod(ends, 0o777); err != nil {
 		return err
 	}
-	for _, pods := range []int{0, 20, 100, b.most} {
+	for _, pods := range slices.Compact([]int{0, 20, 100, max(100, b.most)}) {
 		if pods > b.most {
 			continue
 		}

@@ -50,7 +50,7 @@ func parseInventory(out string) (wlm.Inventory, error) {
 func parseNode(name, cpus, memory, state, gres string) (wlm.Node, error) {
 	n := wlm.Node{Name: name, State: state, GPUs: slurm.GPUs(gres), Gres: translate.ParseGres(gres)}
 	var err error
-	if n.CPUs, err = strconv.Atoi(cpus); err != nil {
+	if n.CPUs, err = parseCPUs(cpus); err != nil {
 		return wlm.Node{}, fmt.Errorf("node %s: %q is no number of CPUs", name, cpus)
 	}
 	if n.MemoryMiB, err = strconv.ParseInt(memory, 10, 64); err != nil {
@@ -62,6 +62,20 @@ func parseNode(name, cpus, memory, state, gres string) (wlm.Node, error) {
 		n.Usable = n.Usable && suffixUsable(suffix)
 	}
 	return n, nil
+}
+
+// parseCPUs reads a number as sinfo prints it: 1024 as "1K" and 1280 as "1.25K".
+func parseCPUs(text string) (int, error) {
+	thousands, ok := strings.CutSuffix(text, "K")
+	if !ok {
+		return strconv.Atoi(text)
+	}
+	const most = 1 << 20 // more than a node has, and no number overflows
+	n, err := strconv.ParseFloat(thousands, 64)
+	if err != nil || !(n >= 0 && n <= most) {
+		return 0, fmt.Errorf("%q is no number", text)
+	}
+	return int(n * 1024), nil
 }
 
 // suffixUsable tells the same of the suffixes of a node's state as NodeUsable of its

@@ -205,3 +205,15 @@ func TestWhatIsUsedOfARealClusterIsPadded(t *testing.T) {
 		assert.ErrorContains(t, err, "reading sinfo's list of what is used")
 	}
 }
+
+func TestNumbersOfCPUs(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "64": 64, "1K": 1024, "1.25K": 1280, "2K": 2048} {
+		n, err := parseCPUs(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, n, text)
+	}
+	for _, text := range []string{"", "K", "-1K", "NaNK", "InfK", "9e99K", "1M", "many"} {
+		_, err := parseCPUs(text)
+		assert.Error(t, err, text)
+	}
+}
