@@ -23,6 +23,7 @@ import (
 
 	"github.com/gangline/gangline/provider"
 	"github.com/gangline/gangline/test/harness"
+	"github.com/gangline/gangline/test/slurm"
 	"github.com/gangline/gangline/test/soak"
 )
 
@@ -46,7 +47,7 @@ func TestSoak(t *testing.T) {
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 	env := environmentWith(t, harness.Options{
-		Name: "soak", WorkloadManager: "slurm", Nodes: 2, MinJobAge: 15, // or what Slurm remembers grows for minutes
+		Name: "soak", WorkloadManager: "slurm", Nodes: 2, Slurm: func(c *slurm.Config) { c.MinJobAge = 15 }, // or what Slurm remembers grows for minutes
 		Configure: func(c *provider.Config) { c.MetricsAddress = address },
 	})
 	w := &soaking{world: newWorld(t, env), url: "http://" + address + "/metrics"}

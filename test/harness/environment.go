@@ -39,9 +39,6 @@ type Options struct {
 	Slurm func(*slurm.Config)
 	// Cgroup has Slurm track jobs and limit their memory with cgroups.
 	Cgroup bool
-	// MinJobAge is for how many seconds Slurm remembers jobs that have ended; 0 for its
-	// default.
-	MinJobAge int
 	// NoUserNamespaces keeps Slurm's jobs from making user namespaces.
 	NoUserNamespaces bool
 	// ControlPlane is one to share; nil starts one in Dir.
@@ -139,7 +136,7 @@ func (e *Environment) useSlurm(ctx context.Context, o Options, node *NodeOptions
 	fmt.Fprintf(o.Progress, "starting Slurm with %d nodes\n", o.Nodes)
 	cluster := slurm.Config{
 		Name: o.Name, Nodes: o.Nodes, User: jobUser, NodePrefix: nodePrefix(o), Detach: o.Detach, Progress: o.Progress,
-		NoUserNamespaces: o.NoUserNamespaces, REST: o.REST, Cgroup: o.Cgroup, MinJobAge: o.MinJobAge,
+		NoUserNamespaces: o.NoUserNamespaces, REST: o.REST, Cgroup: o.Cgroup,
 	}
 	if o.Slurm != nil {
 		o.Slurm(&cluster)
