@@ -34,9 +34,6 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 		}
 		faults.At(faults.Releasing)
 		log.Info("releasing the allocation", "allocation", a.name())
-		if a.job != nil {
-			r.eventOne(s, corev1.EventTypeNormal, wellknown.ReasonAllocationReleased, "%s job %s is given back", r.kind, a.job.ID)
-		}
 	}
 	if a.unreleased {
 		if err := a.writeGang(ctx); err != nil {

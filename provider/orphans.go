@@ -3,10 +3,12 @@ package provider
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
@@ -161,21 +163,7 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 	if now.Sub(listed) > staleListing+2*r.config.JobInterval.Duration {
 		return
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	// Of a user whose spool has not been read nothing is known yet, so nothing is an orphan.
-	var dirs []spoolDir
-	users := map[string]*hpcUser{}
-	for _, u := range r.people.met() {
-		names, err := allocationsOf(ctx, u)
-		if err != nil {
-			log.Error(err, "could not look for orphans; trying again", "user", u.name)
-			continue
-		}
-		users[u.name] = u
-		for _, name := range names {
-			dirs = append(dirs, spoolDir{u.name, name})
-		}
-	}
+	dirs, users := r.spoolDirs(ctx)
 	var theirs []wlm.Job
 	for _, j := range active {
 		if u, met := r.people.whose(j); met {
@@ -184,12 +172,59 @@ func (r *Reconciler) cleanOrphans(ctx context.Context, o *orphanTable, now time.
 		}
 	}
 	active = theirs
+	theirOrphans := map[string][]Orphan{}
 	for _, f := range o.due(findOrphans(r.registry.names, active, dirs, r.registry.has), now) {
 		o.tell(ctx, f)
-		if o.config.Action == OrphansClean && r.clean(ctx, users[f.User], f) {
-			o.cleaned.WithLabelValues(f.Kind).Inc()
-		}
+		theirOrphans[f.User] = append(theirOrphans[f.User], f)
 	}
+	if o.config.Action != OrphansClean {
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(orphanUsers)
+	for user, found := range theirOrphans {
+		group.Go(func() error {
+			for _, f := range found {
+				if r.clean(ctx, users[user], f) {
+					o.cleaned.WithLabelValues(f.Kind).Inc()
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing fails: what was not cleaned is found again
+}
+
+// orphanUsers is for how many users orphans are looked for at once: a site that does not
+// answer keeps the others waiting for its own deadline otherwise.
+const orphanUsers = 16
+
+// spoolDirs are the directories in the spools of all users, and the users whose spools could
+// be read. Of the others nothing is known, so nothing of theirs is an orphan.
+func (r *Reconciler) spoolDirs(ctx context.Context) ([]spoolDir, map[string]*hpcUser) {
+	var mu sync.Mutex
+	var dirs []spoolDir
+	users := map[string]*hpcUser{}
+	var group errgroup.Group
+	group.SetLimit(orphanUsers)
+	for _, u := range r.people.met() {
+		group.Go(func() error {
+			names, err := allocationsOf(ctx, u)
+			if err != nil {
+				logr.FromContextOrDiscard(ctx).Error(err, "could not look for orphans; trying again", "user", u.name)
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			users[u.name] = u
+			for _, name := range names {
+				dirs = append(dirs, spoolDir{u.name, name})
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each has logged its own error
+	return dirs, users
 }
 
 // staleListing is how old a listing may be, beside the interval between two, for

@@ -91,7 +91,8 @@ func containerTales(pod *corev1.Pod, was, is corev1.ContainerStatus) []tale {
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	var tales []tale
 	if is.ContainerID != "" && is.ContainerID != was.ContainerID {
-		if is.ImageID == is.Image { // else its agent tells of the image, which has a digest
+		// Of an image its agent tells, and it has a digest then.
+		if is.ImageID == is.Image && is.Image != wellknown.ImageHost {
 			tales = append(tales, tale{kind: normal, reason: "Pulled",
 				message: fmt.Sprintf("Container image %q is not pulled: the program is the HPC node's own", is.Image)})
 		}
@@ -99,9 +100,7 @@ func containerTales(pod *corev1.Pod, was, is corev1.ContainerStatus) []tale {
 			tales = append(tales, tale{kind: warning, reason: "Failed", message: "Error: " + failed.Message})
 		} else {
 			where := cmp.Or(pod.Annotations[wellknown.AnnotationHPCNode], "the HPC node")
-			tales = append(tales,
-				tale{kind: normal, reason: "Created", message: "Container created"},
-				tale{kind: normal, reason: "Started", message: "Container started on " + where})
+			tales = append(tales, tale{kind: normal, reason: "Started", message: "Container started on " + where})
 		}
 	}
 	waits := is.State.Waiting

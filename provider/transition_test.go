@@ -29,13 +29,13 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 	crashed := waits("CrashLoopBackOff", 1)
 	loops := crashed
 	loops.ContainerID, loops.LastTerminationState = "a", ended("a", "StartError").State
-	pulled := tale{path, "Normal", "Pulled", `Container image "host" is not pulled: the program is the HPC node's own`}
-	begun := []tale{pulled, {path, "Normal", "Created", "Container created"}, {path, "Normal", "Started", "Container started on hpc1"}}
+	pulled := tale{path, "Normal", "Pulled", `Container image "torch" is not pulled: the program is the HPC node's own`}
+	begun := []tale{pulled, {path, "Normal", "Started", "Container started on hpc1"}}
 	pod := func(s corev1.ContainerStatus, phase corev1.PodPhase) *corev1.Pod {
 		p := translatetest.MakePod("p").Annotation(wellknown.AnnotationHPCNode, "hpc1").Obj()
 		p.UID = "u"
-		s.Name, s.Image = "main", "host"
-		s.ImageID = cmp.Or(s.ImageID, "host")
+		s.Name, s.Image = "main", "torch"
+		s.ImageID = cmp.Or(s.ImageID, "torch")
 		p.Status = corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{s}}
 		return p
 	}
@@ -69,6 +69,13 @@ func TestTransitionsAreToldInKubeletsWords(t *testing.T) {
 		"it starts in its image, of which its agent tells": {
 			pod(corev1.ContainerStatus{}, pending), pod(runs("a"), running),
 			func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = "team/tool@sha256:1" },
+			begun[1:],
+		},
+		"its image is none": {
+			pod(corev1.ContainerStatus{}, pending), pod(runs("a"), running),
+			func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0].Image, p.Status.ContainerStatuses[0].ImageID = wellknown.ImageHost, wellknown.ImageHost
+			},
 			begun[1:],
 		},
 		"it was to be resized": {pod(runs("a"), running), pod(runs("a"), running), func(p *corev1.Pod) {

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -53,7 +53,7 @@ func newAccess(ctx context.Context, node, clientCAFile string, reviews kubernete
 		ClientCertificateCAContentProvider: ca,
 		TokenAccessReviewClient:            reviews.AuthenticationV1(),
 		TokenAccessReviewTimeout:           reviewTimeout,
-		WebhookRetryBackoff:                options.DefaultAuthWebhookRetryBackoff(),
+		WebhookRetryBackoff:                patient(),
 		CacheTTL:                           tokenTTL,
 	}.New()
 	if err != nil {
@@ -63,12 +63,18 @@ func newAccess(ctx context.Context, node, clientCAFile string, reviews kubernete
 		SubjectAccessReviewClient: reviews.AuthorizationV1(),
 		AllowCacheTTL:             allowedTTL,
 		DenyCacheTTL:              deniedTTL,
-		WebhookRetryBackoff:       options.DefaultAuthWebhookRetryBackoff(),
+		WebhookRetryBackoff:       patient(),
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("preparing the node port's authorization: %w", err)
 	}
 	return &access{node: node, authn: authn, authz: authz, refused: logr.FromContextOrDiscard(ctx).V(1)}, nil
+}
+
+// patient is how a question is asked again that the API server did not answer: as its own
+// webhooks are. The function that says so would link all of a server's storage and audit.
+func patient() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }
 
 // require lets those through to a handler who have the route's right.

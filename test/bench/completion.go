@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 )
 
 // measureCompletion reports how long many gangs of one pod that does nothing take until
@@ -108,7 +110,7 @@ func (b *bench) sbatchLoop(ctx context.Context, jobs int, script string) (float6
 // succeeded in the API server.
 func (b *bench) podsToEnd(ctx context.Context, pods int) (float64, error) {
 	const label = "bench"
-	w, err := b.pods.Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	w, err := b.watchPods(ctx, label)
 	if err != nil {
 		return 0, fmt.Errorf("watching the pods: %w", err)
 	}
@@ -140,6 +142,21 @@ func firstOf(c <-chan error) error {
 	default:
 		return nil
 	}
+}
+
+// watchPods watches the pods of a label; the API server may end a watch at any time, and it
+// then goes on where it was.
+func (b *bench) watchPods(ctx context.Context, label string) (watch.Interface, error) {
+	now, err := b.pods.List(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	return toolswatch.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = label
+			return b.pods.Watch(ctx, o)
+		},
+	})
 }
 
 // await reads a watch until so many pods are as wanted.

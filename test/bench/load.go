@@ -256,7 +256,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // end lets the pods end, some each second, and reports when the API server knew.
 func (l *load) end(ctx context.Context, pods int, ends string) error {
-	w, err := l.pods.Watch(ctx, metav1.ListOptions{LabelSelector: "load"})
+	w, err := l.watchPods(ctx, "load")
 	if err != nil {
 		return fmt.Errorf("watching the pods: %w", err)
 	}

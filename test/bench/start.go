@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // measureStart reports how long a gang takes until all its pods run, next to a
@@ -60,7 +59,7 @@ func (b *bench) bareSlurm(ctx context.Context, round int) (float64, error) {
 // server.
 func (b *bench) jobSet(ctx context.Context, round int) (float64, error) {
 	name := fmt.Sprintf("bench-%d", round)
-	pods, err := b.pods.Watch(ctx, metav1.ListOptions{LabelSelector: jobSetLabel + name})
+	pods, err := b.watchPods(ctx, jobSetLabel+name)
 	if err != nil {
 		return 0, fmt.Errorf("watching the pods: %w", err)
 	}

@@ -301,7 +301,7 @@ func kubeletEvents(w *world) {
 	broken.Spec.Containers[0].Command = []string{"/no/such/program"}
 	w.create(broken)
 	w.waitPhase("told", corev1.PodRunning)
-	for _, reason := range []string{"Scheduled", "Pulled", "Created", "Started"} {
+	for _, reason := range []string{"Scheduled", "Started"} {
 		w.waitEvent("told", reason, "")
 	}
 	w.must("delete", "pod", "told")

@@ -126,7 +126,7 @@ func gangObserved(w *world, url string, c *collector) {
 	var events string
 	w.eventually("each step is told", func(context.Context) (bool, string) {
 		events = w.events(pods[0].Name) + w.events(pods[1].Name)
-		for _, reason := range []string{"Submitted", "AllocationStarted", "Started", "Completed", "AllocationReleased", "AllocationOver"} {
+		for _, reason := range []string{"Submitted", "AllocationStarted", "Started", "Completed", "AllocationOver"} {
 			if !strings.Contains(events, reason+": ") {
 				return false, "without " + reason + ":\n" + events
 			}

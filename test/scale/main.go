@@ -51,6 +51,7 @@ type settings struct {
 	scheduled   int // pods that the scheduler is to bind, before the others
 	seed        uint64
 	window      time.Duration // of the steady state
+	leave       bool          // the pods are not deleted
 	profiles    string        // directory for profiles; empty for none
 	root        string        // of the repository
 	progress    io.Writer
@@ -83,6 +84,7 @@ func command() *cobra.Command {
 	flags.IntVar(&s.scheduled, "scheduled", 1000, "pods that are bound by the scheduler, before; 0 for none")
 	flags.Uint64Var(&s.seed, "seed", 1, "what latencies are drawn from")
 	flags.DurationVar(&s.window, "window", 30*time.Second, "how long the steady state is looked at")
+	flags.BoolVar(&s.leave, "leave", false, "do not delete the pods in the end: with very many that takes longer than all else")
 	flags.StringVar(&s.profiles, "profiles", "", "directory for the node's profiles of each part; empty for none")
 	return cmd
 }

@@ -195,6 +195,19 @@ func (s *watched) all(b batch) map[string]seenPod {
 	return all
 }
 
+// count is how many pods of a batch are as wanted.
+func (s *watched) count(b batch, wanted func(seenPod) bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.pods {
+		if p.batch == b.name && wanted(p) {
+			n++
+		}
+	}
+	return n
+}
+
 // wait waits until the pods are as they are to be. It looks when something has changed,
 // and at most ten times a second.
 func (s *watched) wait(ctx context.Context, most time.Duration, what string, missing func() int) error {

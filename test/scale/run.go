@@ -66,13 +66,21 @@ func (r *run) all(ctx context.Context) (err error) {
 		func() error { return r.ramp(ctx, b, "") },
 		func() error { return r.steady(ctx) },
 		func() error { return r.restart(ctx, b) },
-		func() error { return r.clear(ctx, b) },
+		func() error { return r.end(ctx, b) },
 	} {
 		if err := part(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// end deletes the pods, or leaves that to the end of their world.
+func (r *run) end(ctx context.Context, b batch) error {
+	if r.leave {
+		return nil
+	}
+	return r.clear(ctx, b)
 }
 
 // makeNamespace makes the pods' namespace, and waits for its ServiceAccount.
@@ -108,13 +116,7 @@ func (r *run) ramp(ctx context.Context, b batch, how string) error {
 		created <- err
 	}()
 	err = r.seen.wait(ctx, patience(b.pods), "pods that are Running", func() int {
-		running := 0
-		for _, p := range r.seen.all(b) {
-			if p.phase == corev1.PodRunning {
-				running++
-			}
-		}
-		return b.pods - running
+		return b.pods - r.seen.count(b, func(p seenPod) bool { return p.phase == corev1.PodRunning })
 	})
 	if err := errors.Join(<-created, err); err != nil {
 		return err
@@ -233,18 +235,9 @@ func (r *run) restart(ctx context.Context, b batch) error {
 		ready <- err
 	}()
 	err = r.seen.wait(ctx, patience(b.pods), "gangs that ended while the node was away, or a new one", func() int {
-		missing := 0
-		for name := range ended {
-			if r.seen.all(b)[name].phase != corev1.PodFailed {
-				missing++
-			}
-		}
-		for _, p := range r.seen.all(fresh) {
-			if p.phase != corev1.PodRunning {
-				missing++
-			}
-		}
-		return missing
+		told := r.seen.count(b, func(p seenPod) bool { return p.phase == corev1.PodFailed })
+		runs := r.seen.count(fresh, func(p seenPod) bool { return p.phase == corev1.PodRunning })
+		return len(ended) - told + fresh.pods - runs
 	})
 	control := time.Since(began)
 	if err := errors.Join(<-ready, err); err != nil {
@@ -296,7 +289,8 @@ func (r *run) endSome(ctx context.Context, b batch) (map[string]seenPod, error) 
 func (r *run) clear(ctx context.Context, b batch) error {
 	fmt.Fprintf(r.progress, "deleting the pods %s\n", b.name)
 	began := time.Now()
-	there := len(r.seen.all(b))
+	anyPod := func(seenPod) bool { return true }
+	there := r.seen.count(b, anyPod)
 	err := r.clients.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelBatch + "=" + b.name})
 	// So many deletions in one call may take longer than a call may.
 	for err != nil && (apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil {
@@ -305,7 +299,7 @@ func (r *run) clear(ctx context.Context, b batch) error {
 	if err != nil {
 		return fmt.Errorf("deleting pods: %w", err)
 	}
-	if err := r.seen.wait(ctx, patience(b.pods), "deleted pods that are still there", func() int { return len(r.seen.all(b)) }); err != nil {
+	if err := r.seen.wait(ctx, patience(b.pods), "deleted pods that are still there", func() int { return r.seen.count(b, anyPod) }); err != nil {
 		return err
 	}
 	r.report.cleared(b, there, time.Since(began))

@@ -222,7 +222,6 @@ const (
 
 	// Of Events alone, in the order of an allocation's life.
 	ReasonAllocationStarted  = "AllocationStarted"  // the job has its nodes
-	ReasonAllocationReleased = "AllocationReleased" // the gang needs it no more, and its agents are asked to end
 	ReasonAllocationOver     = "AllocationOver"     // the job has ended
 
 	// What an agent could not do.
