@@ -131,8 +131,20 @@ func (b *bench) podsToEnd(ctx context.Context, pods int) (float64, error) {
 	if err := <-created; err != nil {
 		return 0, err
 	}
-	_, err = b.env.Kubectl(ctx, "", "delete", "pods", "--selector="+label, "--wait=true")
-	return took, errors.Join(err, b.quiet(ctx))
+	return took, errors.Join(b.deletePods(ctx, label), b.quiet(ctx))
+}
+
+// deletePods deletes the pods of a label and waits until they are gone. (kubectl bounds
+// itself to five calls a second, two of which it takes for each pod.)
+func (b *bench) deletePods(ctx context.Context, label string) error {
+	selected := metav1.ListOptions{LabelSelector: label}
+	if err := b.pods.DeleteCollection(ctx, metav1.DeleteOptions{}, selected); err != nil {
+		return fmt.Errorf("deleting the pods: %w", err)
+	}
+	return pollFor(ctx, 5*time.Minute, 200*time.Millisecond, func() (bool, error) {
+		left, err := b.pods.List(ctx, selected)
+		return err == nil && len(left.Items) == 0, err
+	})
 }
 
 func firstOf(c <-chan error) error {
