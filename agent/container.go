@@ -138,7 +138,7 @@ func (p *pod) execute(
 		return failed, time.Time{}, err
 	}
 	path := p.slot.cfg.Dir.Log(p.slot.index, p.orders.UID, c.Name, run)
-	log, err := p.createLog(path, run)
+	log, err := p.createLog(ctx, path, run)
 	if err != nil {
 		return failed, time.Time{}, err
 	}

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/gangline/gangline/agent/crilog"
+	"github.com/gangline/gangline/provider/spool"
 )
 
 // Kubelet's own bounds (containerLogMaxSize, containerLogMaxFiles), for a node
@@ -15,7 +17,7 @@ const (
 
 // createLog makes the log of a container's run, and removes those that kubectl
 // cannot ask for: only the current run's and the one's before are ever shown.
-func (p *pod) createLog(path string, run int) (*crilog.Log, error) {
+func (p *pod) createLog(ctx context.Context, path string, run int) (log *crilog.Log, err error) {
 	if err := crilog.Prune(filepath.Dir(path), run-1); err != nil {
 		p.logger.Warn("logs of earlier runs stay", "error", err)
 	}
@@ -23,5 +25,6 @@ func (p *pod) createLog(path string, run int) (*crilog.Log, error) {
 	if limits == (crilog.Limits{}) {
 		limits = crilog.Limits{MaxBytes: defaultLogBytes, MaxFiles: defaultLogFiles}
 	}
-	return crilog.Create(path, limits)
+	err = spool.WhileFull(ctx, func() (err error) { log, err = crilog.Create(path, limits); return err })
+	return log, err
 }

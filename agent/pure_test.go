@@ -337,7 +337,7 @@ func TestTheClaim(t *testing.T) {
 				require.NoError(t, dir.TakeClaim(spool.Claim{JobID: tc.holder}))
 			}
 			before := modified(t, string(dir))
-			err := holdClaim(Config{Dir: dir, JobID: "7", Node: "hpc1"})
+			err := holdClaim(t.Context(), Config{Dir: dir, JobID: "7", Node: "hpc1"})
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
 				return

@@ -30,7 +30,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := holdClaim(cfg); err != nil {
+	if err := holdClaim(ctx, cfg); err != nil {
 		return err
 	}
 	table, err := process.NewTable()
@@ -103,14 +103,16 @@ func readGang(cfg Config) (spool.Gang, []int, error) {
 // holdClaim makes sure that this job is the one that runs the gang. Its launcher
 // has taken the claim, or the first of its agents does. It reads first: as a rule
 // there is a claim, and all agents of a gang start at once.
-func holdClaim(cfg Config) error {
+func holdClaim(ctx context.Context, cfg Config) error {
 	var holder spool.Claim
 	found, err := spool.Read(cfg.Dir.Claim(), &holder)
 	if err != nil {
 		return err
 	}
 	if !found {
-		err = cfg.Dir.TakeClaim(spool.Claim{JobID: cfg.JobID, Host: cfg.Node, Acquired: time.Now()})
+		err = spool.WhileFull(ctx, func() error {
+			return cfg.Dir.TakeClaim(spool.Claim{JobID: cfg.JobID, Host: cfg.Node, Acquired: time.Now()})
+		})
 		if !errors.Is(err, spool.ErrClaimed) {
 			return err
 		}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ func (s *state) admit(site hpcView) {
 		if p.rejection != nil {
 			continue
 		}
-		if p.rejection = s.foreign(p); p.rejection != nil {
+		if p.rejection = cmp.Or(s.foreign(p), s.oversized(p)); p.rejection != nil {
 			continue
 		}
 		if p.accepted() {
@@ -92,13 +93,25 @@ func (s *state) askable(wishes translate.Wishes, site hpcView) *translate.Reject
 	return &translate.Rejection{Reason: wellknown.ReasonBadAnnotation, Field: "metadata.annotations", Message: err.Error()}
 }
 
+// oversized refuses a pod of a gang that is larger than any may be. What has a place in an
+// allocation keeps it.
+func (s *state) oversized(p *podState) *translate.Rejection {
+	if p.before != nil || s.alloc != nil && s.alloc.live() {
+		return nil
+	}
+	return s.gang.TooLarge()
+}
+
 // bounded refuses the pods of a gang that is larger than its user's may be.
 func (s *state) bounded() *translate.Rejection {
+	if rejection := s.gang.TooLarge(); rejection != nil {
+		return rejection
+	}
 	gpus := 0
 	for _, slot := range s.gang.Slots {
 		gpus += slot.GPUs
 	}
-	why := s.identity.Exceeds(len(s.gang.Slots), gpus)
+	why := s.identity.Exceeds(int(s.gang.Size()), gpus)
 	if why == "" {
 		return nil
 	}

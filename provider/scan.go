@@ -26,10 +26,11 @@ type statusTable struct {
 	slots map[string][]slotReport // by allocation
 	busy  map[string]bool         // users whose site has not answered yet
 	paces map[string]*pace        // by user
+	mute  map[string]*unreadable  // by user
 }
 
 func newStatusTable(registry *registry, interval time.Duration) *statusTable {
-	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}, paces: map[string]*pace{}}
+	return &statusTable{registry: registry, interval: interval, slots: map[string][]slotReport{}, busy: map[string]bool{}, paces: map[string]*pace{}, mute: map[string]*unreadable{}}
 }
 
 type slotReport struct {
@@ -41,8 +42,26 @@ type slotReport struct {
 	again  time.Time
 }
 
-// unreadAgain is the pause before a file that could not be read is tried again.
+// unreadAgain is the pause before a file that could not be read is tried again, and
+// between two words to the log about files of one user.
 const unreadAgain = 5 * time.Second
+
+// unreadable are the reports of a user that could not be read: whoever writes them anew
+// all the time gets no line of the log for each.
+type unreadable struct {
+	next   time.Time // the earliest time of the next line
+	untold int       // how often it happened since the last one
+}
+
+// tell reports whether it is time for a line. The caller holds the table's lock.
+func (u *unreadable) tell(now time.Time) bool {
+	if now.Before(u.next) {
+		u.untold++
+		return false
+	}
+	u.next = now.Add(unreadAgain)
+	return true
+}
 
 // run looks until the context ends and calls changed for each gang of which an
 // agent has reported something new. A user whose site does not answer holds up nobody
@@ -133,7 +152,7 @@ func (t *statusTable) scan(ctx context.Context, all []*allocation) (changed []*a
 	if len(waiting) > 0 {
 		var claims []site.Watched
 		for _, a := range waiting {
-			claims = append(claims, site.Watched{Path: a.dir.Claim()})
+			claims = append(claims, site.Watch(a.dir.Claim(), &spool.Claim{}))
 		}
 		news, err := all[0].site.Changed(ctx, claims)
 		if err != nil {
@@ -166,7 +185,7 @@ func (t *statusTable) readReports(ctx context.Context, all []*allocation) (chang
 	for i, a := range all {
 		known := t.slots[a.name()]
 		for k := range a.gang.Slots {
-			w := site.Watched{Path: a.dir.Status(k)}
+			w := site.Watch(a.dir.Status(k), &spool.Status{})
 			if known != nil {
 				w.Stamp = known[k].known(now)
 			}
@@ -218,12 +237,16 @@ func (t *statusTable) hear(ctx context.Context, a *allocation, slot int, path st
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &t.entry(a)[slot]
-	if err != nil && c.Stamp == r.unread && time.Now().Before(r.again) {
-		return false // a link or the like, which has no version: it is told of every few seconds
-	}
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", slot)
-		r.unread, r.again = c.Stamp, time.Now().Add(unreadAgain)
+		now := time.Now()
+		r.unread, r.again = c.Stamp, now.Add(unreadAgain)
+		if t.mute[a.gang.User] == nil {
+			t.mute[a.gang.User] = &unreadable{}
+		}
+		if u := t.mute[a.gang.User]; u.tell(now) {
+			logr.FromContextOrDiscard(ctx).Error(err, "could not read an agent's status; trying again", "gang", a.gang.Key, "slot", slot, "user", a.gang.User, "unreadBefore", u.untold)
+			u.untold = 0
+		}
 		return false
 	}
 	if was := r.status.Agent.Instance; was != "" && was != s.Agent.Instance {

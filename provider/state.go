@@ -211,7 +211,11 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 	if owner.Name == "" && s.alloc != nil {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
 	}
-	err := r.owners.declare(ctx, s, owner, r.options())
+	options := r.options()
+	if !slices.ContainsFunc(s.pods, (*podState).accepted) {
+		options.Pods = s.identity.Limits.Pods // what was accepted once stays so
+	}
+	err := r.owners.declare(ctx, s, owner, options)
 	if err != nil {
 		return s, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,9 @@ type Gang struct {
 	Owner     string
 	OwnerName string
 	OwnerUID  types.UID
-	// Slots in rank order.
-	Slots []Slot
+	// Slots in rank order; none where there are too many, see Size.
+	Slots    []Slot
+	declared int64 // pods, as far as they were counted before the slots were made
 	// Refills tells that the owner may put a new pod into a slot whose pod
 	// has failed or was deleted, so that an allocation without pods is worth
 	// keeping for a while.
@@ -172,9 +174,10 @@ func (g Gang) SlotFor(r Role, free func(slot int) bool) (int, bool) {
 const rideableCPUs = 1
 
 // markRiders finds the slots that ride: the only pod of its group, without a
-// GPU and with little CPU, beside slots that ask for more. The override, where
-// it is set for the group, decides instead; but a gang whose slots would all
-// ride has nothing to ride on, and then none does.
+// device and with little CPU, beside slots that ask for more, and with no more memory
+// than the task has that it shares: what a rider asks for is not asked for again. The
+// override, where it is set for the group, decides instead; but a gang whose slots
+// would all ride has nothing to ride on, and then none does.
 func markRiders(slots []Slot, override map[string]bool) {
 	size := map[string]int{}
 	for _, s := range slots {
@@ -189,19 +192,21 @@ func markRiders(slots []Slot, override map[string]bool) {
 		return false
 	}
 	rides := make([]bool, len(slots))
-	own := 0
 	for i, s := range slots {
 		forced, set := override[s.Role.Group]
 		rides[i] = forced
 		if !set {
-			rides[i] = size[s.Role.Group] == 1 && s.GPUs == 0 && s.CPUs <= rideableCPUs && bigger(s)
-		}
-		if !rides[i] {
-			own++
+			rides[i] = size[s.Role.Group] == 1 && s.GPUs == 0 && s.Gres == "" && s.CPUs <= rideableCPUs && bigger(s)
 		}
 	}
-	if own == 0 {
+	first := slices.Index(rides, false)
+	if first < 0 {
 		return
+	}
+	for i, s := range slots {
+		if _, set := override[s.Role.Group]; !set && s.MemoryMiB > slots[first].MemoryMiB {
+			rides[i] = false
+		}
 	}
 	for i := range slots {
 		if slots[i].Rides = rides[i]; rides[i] {

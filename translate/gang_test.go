@@ -71,6 +71,29 @@ func TestJobSetGang(t *testing.T) {
 			jobSet: translatetest.MakeJobSet("pi").Jobs("launcher", 1, 1, launcher).Jobs("worker", 1, 2, worker),
 			want:   []string{"launcher/0/0 rides", "worker/0/0", "worker/0/1"},
 		},
+		"a launcher that needs memory beyond the first task's has a place of its own": {
+			jobSet: translatetest.MakeJobSet("pi").
+				Jobs("launcher", 1, 1, hpcPod("1", "0").Request(corev1.ResourceMemory, "64Gi").Obj()).
+				Jobs("worker", 1, 2, hpcPod("4", "0").Request(corev1.ResourceMemory, "8Gi").Obj()),
+			want: []string{"launcher/0/0", "worker/0/0", "worker/0/1"},
+		},
+		"so has one beside workers with the partition's default, which nobody knows": {
+			jobSet: translatetest.MakeJobSet("pi").
+				Jobs("launcher", 1, 1, hpcPod("1", "0").Request(corev1.ResourceMemory, "1Gi").Obj()).Jobs("worker", 1, 1, worker),
+			want: []string{"launcher/0/0", "worker/0/0"},
+		},
+		"one with as little memory as fits there rides": {
+			jobSet: translatetest.MakeJobSet("pi").
+				Jobs("launcher", 1, 1, hpcPod("1", "0").Request(corev1.ResourceMemory, "8Gi").Obj()).
+				Jobs("worker", 1, 1, hpcPod("4", "0").Request(corev1.ResourceMemory, "8Gi").Obj()),
+			want: []string{"launcher/0/0 rides", "worker/0/0"},
+		},
+		"one whose owner says so rides with what it asks for": {
+			jobSet: translatetest.MakeJobSet("pi").
+				Jobs("launcher", 1, 1, hpcPod("1", "0").Request(corev1.ResourceMemory, "64Gi").Annotation(wellknown.AnnotationRides, "true").Obj()).
+				Jobs("worker", 1, 1, worker),
+			want: []string{"launcher/0/0 rides", "worker/0/0"},
+		},
 		"workers that are all small do not ride": {
 			jobSet: translatetest.MakeJobSet("pi").Jobs("launcher", 1, 1, launcher).Jobs("worker", 1, 2, launcher),
 			want:   []string{"launcher/0/0", "worker/0/0", "worker/0/1"},
@@ -173,6 +196,7 @@ func TestMPISlots(t *testing.T) {
 		"one process a GPU":                  {hpcPod("8", "4").Obj(), 4},
 		"one where there is no GPU":          {hpcPod("8", "0").Obj(), 1},
 		"as annotated":                       {hpcPod("8", "4").Annotation(wellknown.AnnotationMPISlots, "8").Obj(), 8},
+		"an annotation beyond any host":      {hpcPod("8", "4").Annotation(wellknown.AnnotationMPISlots, "1048577").Obj(), 4},
 		"an annotation that is not a number": {hpcPod("8", "4").Annotation(wellknown.AnnotationMPISlots, "many").Obj(), 4},
 	}
 	for name, c := range cases {

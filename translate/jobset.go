@@ -69,6 +69,9 @@ type Options struct {
 	Devices DeviceResources
 	// ClusterDomain is the cluster's DNS domain ("cluster.local").
 	ClusterDomain string
+	// Pods is how many a gang may have, if that is fewer than MostPods; 0 for no such
+	// limit. One of more gets no places.
+	Pods int
 }
 
 // JobSetGang is the gang of one stage of a JobSet: all replicated jobs of the
@@ -86,6 +89,11 @@ func JobSetGang(js *jobset.JobSet, stage int, o Options) Gang {
 		PodLabels:   map[string]string{jobset.JobSetNameKey: js.Name},
 	}
 	stages := stagesOf(js)
+	for i, rj := range js.Spec.ReplicatedJobs {
+		if stages[i] == stage && o.Selects(rj.Template.Spec.Template.Spec) && !g.count(o, int64(rj.Replicas), int64(podsOf(rj.Template.Spec))) {
+			return g
+		}
+	}
 	override, groups := map[string]bool{}, map[string]bool{}
 	inOrder := js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobset.InOrder
 	for i, rj := range js.Spec.ReplicatedJobs {
@@ -188,10 +196,14 @@ func mpiSlots(pod, owner map[string]string, r Resources) int {
 	return max(r.GPUs, 1)
 }
 
-// annotatedMPISlots is the annotation's value, the pod's before the owner's.
+// mostMPISlots is more than any host has, and so few that a gang's sum is still a number.
+const mostMPISlots = 1 << 20
+
+// annotatedMPISlots is the annotation's value, the pod's before the owner's. What is no
+// number of slots counts as none.
 func annotatedMPISlots(pod, owner map[string]string) (int, bool) {
 	for _, annotations := range []map[string]string{pod, owner} {
-		if n, err := strconv.Atoi(annotations[wellknown.AnnotationMPISlots]); err == nil && n > 0 {
+		if n, err := strconv.Atoi(annotations[wellknown.AnnotationMPISlots]); err == nil && n > 0 && n <= mostMPISlots {
 			return n, true
 		}
 	}

@@ -91,27 +91,31 @@ func LWSGang(u *unstructured.Unstructured, g LWSGroup, pods []*corev1.Pod, o Opt
 	templates := set.Spec.LeaderWorkerTemplate
 	leader, worker := ptr.Deref(templates.LeaderTemplate, templates.WorkerTemplate), templates.WorkerTemplate
 	d.Whole = o.Selects(leader.Spec) && o.Selects(worker.Spec)
+	size := lwsSize(pods, ptr.Deref(templates.Size, 1))
+	if o.Selects(leader.Spec) && !d.count(o, 1, 1) || o.Selects(worker.Spec) && !d.count(o, int64(size)-1, 1) {
+		return d, nil
+	}
 	override := map[string]bool{}
-	add := func(t corev1.PodTemplateSpec, worker int) {
+	add := func(t corev1.PodTemplateSpec, from, to int) {
 		if !o.Selects(t.Spec) {
 			return
 		}
-		role, resources := lwsRole(worker), PodResources(t.Spec, o.GPUResource, o.Devices)
-		if v, err := strconv.ParseBool(t.Annotations[wellknown.AnnotationRides]); err == nil {
-			override[role.Group] = v
+		resources, late := PodResources(t.Spec, o.GPUResource, o.Devices), set.Spec.StartupPolicy == "LeaderReady" && o.Selects(leader.Spec)
+		for i := from; i < to; i++ {
+			d.Slots = append(d.Slots, Slot{
+				Role:      lwsRole(i),
+				Hosts:     set.hosts(g, i, o.ClusterDomain),
+				Resources: resources,
+				First:     i == 0 || !late,
+				MPISlots:  mpiSlots(t.Annotations, set.Metadata.Annotations, resources),
+			})
 		}
-		d.Slots = append(d.Slots, Slot{
-			Role:      role,
-			Hosts:     set.hosts(g, worker, o.ClusterDomain),
-			Resources: resources,
-			First:     worker == 0 || set.Spec.StartupPolicy != "LeaderReady" || !o.Selects(leader.Spec),
-			MPISlots:  mpiSlots(t.Annotations, set.Metadata.Annotations, resources),
-		})
+		if v, err := strconv.ParseBool(t.Annotations[wellknown.AnnotationRides]); err == nil {
+			override[lwsRole(from).Group] = v
+		}
 	}
-	add(leader, 0)
-	for i := 1; i < lwsSize(pods, ptr.Deref(templates.Size, 1)); i++ {
-		add(worker, i)
-	}
+	add(leader, 0, 1)
+	add(worker, 1, size)
 	markRiders(d.Slots, override)
 	return d, nil
 }

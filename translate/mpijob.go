@@ -65,6 +65,9 @@ func MPIJobGang(u *unstructured.Unstructured, o Options) (Declaration, error) {
 	}
 	d.PodLabels = map[string]string{wellknown.LabelTrainingJobName: job.Metadata.Name}
 	d.Whole = job.whole(o)
+	if !d.count(o, job.pods(o), 1) {
+		return d, nil
+	}
 	asWorker := job.Spec.RunLauncherAsWorker
 	workers, launcher := job.workers(o), job.launcher(o)
 	if asWorker {
@@ -86,6 +89,18 @@ func (j mpiJob) whole(o Options) bool {
 	return true
 }
 
+// pods are those that may be bound to the virtual node.
+func (j mpiJob) pods(o Options) int64 {
+	var n int64
+	if l := j.Spec.ReplicaSpecs.Launcher; l != nil && o.Selects(l.Template.Spec) {
+		n++
+	}
+	if w := j.Spec.ReplicaSpecs.Worker; w != nil && o.Selects(w.Template.Spec) {
+		n += int64(ptr.Deref(w.Replicas, 0))
+	}
+	return n
+}
+
 func (j mpiJob) workers(o Options) []Slot {
 	w := j.Spec.ReplicaSpecs.Worker
 	if w == nil || !o.Selects(w.Template.Spec) {
@@ -95,9 +110,10 @@ func (j mpiJob) workers(o Options) []Slot {
 	if j.Spec.RunLauncherAsWorker {
 		offset = 1 // the launcher is the first
 	}
+	resources := PodResources(w.Template.Spec, o.GPUResource, o.Devices) // of each; there may be very many
 	var slots []Slot
 	for i := range int(ptr.Deref(w.Replicas, 0)) {
-		slots = append(slots, j.slot(w, Role{Group: mpiWorker, Index: i + offset}, "-worker-"+strconv.Itoa(i), o))
+		slots = append(slots, j.slot(w, resources, Role{Group: mpiWorker, Index: i + offset}, "-worker-"+strconv.Itoa(i), o))
 	}
 	return slots
 }
@@ -107,7 +123,7 @@ func (j mpiJob) launcher(o Options) []Slot {
 	if l == nil || !o.Selects(l.Template.Spec) {
 		return nil
 	}
-	slot := j.slot(l, Role{Group: mpiLauncher}, "-launcher", o)
+	slot := j.slot(l, PodResources(l.Template.Spec, o.GPUResource, o.Devices), Role{Group: mpiLauncher}, "-launcher", o)
 	slot.First = j.Spec.LauncherCreationPolicy != "WaitForWorkersReady"
 	if !j.Spec.RunLauncherAsWorker {
 		slot.MPISlots = 0
@@ -117,11 +133,11 @@ func (j mpiJob) launcher(o Options) []Slot {
 
 // slot is a place of the job. The operator sets the pods' host names and the
 // subdomain, whatever their template says.
-func (j mpiJob) slot(r *mpiReplicas, role Role, suffix string, o Options) Slot {
+func (j mpiJob) slot(r *mpiReplicas, resources Resources, role Role, suffix string, o Options) Slot {
 	s := Slot{
 		Role:      role,
 		Hosts:     hostNames(j.Metadata.Name+suffix, j.Metadata.Name, j.Metadata.Namespace, o.ClusterDomain),
-		Resources: PodResources(r.Template.Spec, o.GPUResource, o.Devices),
+		Resources: resources,
 		First:     true,
 	}
 	s.MPISlots = int(ptr.Deref(j.Spec.SlotsPerWorker, 1))

@@ -77,6 +77,7 @@ func (k PodGroupKind) PodGroupGang(group *unstructured.Unstructured, pods []*cor
 	m := meta.Metadata
 	d := Declaration{Gang: m.gang(k.Key(m.UID), "PodGroup"), Gone: m.DeletionTimestamp != nil}
 	size, _ := k.Size(group)
-	d.Slots, d.Refills, d.Whole = podSlots(pods, size, o), refilled(pods), true
+	d.Refills, d.Whole = refilled(pods), true
+	d.fill(pods, size, o)
 	return d, nil
 }

@@ -58,12 +58,12 @@ func GangSize(pod *corev1.Pod) (int, *Rejection) {
 	}
 	value := pod.Annotations[wellknown.AnnotationGangSize]
 	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > 100_000 {
+	if err != nil || n < 1 || n > MostPods {
 		return 0, &Rejection{
 			Reason: wellknown.ReasonBadAnnotation,
 			Field:  "metadata.annotations",
-			Message: fmt.Sprintf("%s is %q: a pod with %s needs the number of pods of its gang there",
-				wellknown.AnnotationGangSize, value, wellknown.AnnotationGangName),
+			Message: fmt.Sprintf("%s is %q: a pod with %s needs the number of pods of its gang there, from 1 to %d",
+				wellknown.AnnotationGangSize, value, wellknown.AnnotationGangName, MostPods),
 		}
 	}
 	return n, nil
@@ -82,8 +82,8 @@ func NamedGang(key string, pods []*corev1.Pod, size int, o Options) Gang {
 		OwnerName: name,
 		Refills:   refilled(pods),
 		Whole:     true,
-		Slots:     podSlots(pods, size, o),
 	}
+	g.fill(pods, size, o)
 	if ref := metav1.GetControllerOf(first); ref != nil {
 		g.OwnerUID = ref.UID
 		g.Owner += fmt.Sprintf(" of %s %s", ref.Kind, ref.Name)
@@ -96,22 +96,24 @@ func refilled(pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return metav1.GetControllerOf(p) != nil })
 }
 
-// podSlots are the slots of pods without a common template, in the order of their
+// fill makes the slots of pods without a common template, in the order of their
 // completion index, then name, and empty ones up to the size.
-func podSlots(pods []*corev1.Pod, size int, o Options) []Slot {
+func (g *Gang) fill(pods []*corev1.Pod, size int, o Options) {
+	size = max(size, len(pods))
+	if !g.count(o, int64(size), 1) {
+		return
+	}
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), compareNames(a.Name, b.Name))
 	})
-	var slots []Slot
-	for i := range max(size, len(pods)) {
+	for i := range size {
 		role := Role{Index: i}
 		if i >= len(pods) {
-			slots = append(slots, Slot{Role: role, First: true})
+			g.Slots = append(g.Slots, Slot{Role: role, First: true})
 			continue
 		}
-		slots = append(slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource, o.Devices), o))
+		g.Slots = append(g.Slots, podSlot(pods[i], role, PodResources(pods[i].Spec, o.GPUResource, o.Devices), o))
 	}
-	return slots
 }
 
 // compareNames orders names as people count: worker-2 before worker-10.

@@ -7,14 +7,19 @@ import (
 	"math/rand"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/translate/translatetest"
 )
@@ -58,6 +63,41 @@ func hostilePod(random *rand.Rand) *corev1.Pod {
 	return pod
 }
 
+// hostileGang is a gang of any kind that is made of such a pod, whose owner is called as
+// badly.
+func hostileGang(t *testing.T, random *rand.Rand, pod *corev1.Pod) Gang {
+	t.Helper()
+	o := Options{ClusterDomain: "cluster.local", Selects: func(corev1.PodSpec) bool { return true }}
+	name := anyOf(random, hostile)
+	owner := func(spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name, "namespace": anyOf(random, hostile), "uid": anyOf(random, hostile)}, "spec": spec,
+		}}
+	}
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{Spec: pod.Spec})
+	require.NoError(t, err)
+	var d Declaration
+	switch random.Intn(6) {
+	case 0:
+		js := translatetest.MakeJobSet(name).Jobs(anyOf(random, hostile), 2, 2, pod).Obj()
+		return JobSetGang(js, 0, o)
+	case 1:
+		d, err = MPIJobGang(owner(map[string]any{"mpiReplicaSpecs": map[string]any{"Worker": map[string]any{"replicas": int64(2), "template": template}}}), o)
+	case 2:
+		d, err = LWSGang(owner(map[string]any{"leaderWorkerTemplate": map[string]any{"size": int64(2), "workerTemplate": template}}), LWSGroup{Set: name}, nil, o)
+	case 3:
+		kind := PodGroupKinds()[random.Intn(len(PodGroupKinds()))]
+		d, err = kind.PodGroupGang(owner(map[string]any{"minMember": int64(1)}), []*corev1.Pod{pod}, o)
+	case 4:
+		key, _ := NamedGangKey(pod)
+		return NamedGang(key, []*corev1.Pod{pod}, 1, o)
+	default:
+		return SinglePodGang(pod, o)
+	}
+	require.NoError(t, err)
+	return d.Gang
+}
+
 // TestNoUserByteReachesAShell: an allocation's command line begins with options that are
 // known here, of which each is one argument with its value, and ends with the batch script
 // and its arguments, which are the site's. Nothing that is the user's is an argument of its
@@ -78,7 +118,7 @@ func TestNoUserByteReachesAShell(t *testing.T) {
 		if rejection != nil {
 			continue
 		}
-		gang := SinglePodGang(pod, Options{ClusterDomain: "cluster.local"})
+		gang := hostileGang(t, random, pod)
 		name := AllocationName(Names{Cluster: "c", Node: "n"}, gang, 1, "nonce")
 		assert.Regexp(t, `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`, name, "an allocation's name is a DNS label, whatever its owner is called")
 		r := NewRequest(name, gang, w, "/opt/agent", "/spool/gangs/"+name)
@@ -142,28 +182,48 @@ func TestQuantitiesAreNeverRoundedDown(t *testing.T) {
 		}
 		return resource.MustParse(text + anyOf(random, suffixes))
 	}
+	list := func(chance float64) corev1.ResourceList {
+		all := corev1.ResourceList{
+			corev1.ResourceCPU:    amount("", "m", "n", "k"),
+			corev1.ResourceMemory: amount("", "m", "Ki", "Mi", "M", "Gi", "Ti"),
+			DefaultGPUResource:    *resource.NewQuantity(random.Int63n(1<<uint(1+random.Intn(62))), resource.DecimalSI),
+		}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, DefaultGPUResource} {
+			if random.Float64() > chance {
+				delete(all, name)
+			}
+		}
+		return all
+	}
+	containers := func(n int) (made []corev1.Container) {
+		for i := range n {
+			c := corev1.Container{Name: fmt.Sprint(i), Resources: corev1.ResourceRequirements{Requests: list(0.7), Limits: list(0.3)}}
+			if random.Intn(2) == 0 {
+				c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways) // of an init container it makes a sidecar
+			}
+			made = append(made, c)
+		}
+		return made
+	}
 	const most = mostUnits
 	for range 4000 {
-		sum := map[corev1.ResourceName]*big.Rat{}
 		pod := &corev1.Pod{}
-		for i := range 1 + random.Intn(3) {
-			c := corev1.Container{Name: fmt.Sprint(i), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    amount("", "m", "n", "k"),
-				corev1.ResourceMemory: amount("", "m", "Ki", "Mi", "M", "Gi", "Ti"),
-				DefaultGPUResource:    *resource.NewQuantity(random.Int63n(1<<uint(1+random.Intn(62))), resource.DecimalSI),
-			}}}
-			for name, q := range c.Resources.Requests {
-				if sum[name] == nil {
-					sum[name] = new(big.Rat)
-				}
-				sum[name].Add(sum[name], exact(t, q))
-			}
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		pod.Spec.InitContainers, pod.Spec.Containers = containers(random.Intn(4)), containers(1+random.Intn(3))
+		if random.Intn(4) == 0 {
+			pod.Spec.Resources = &corev1.ResourceRequirements{Requests: list(0.3), Limits: list(0.3)}
+			delete(pod.Spec.Resources.Requests, DefaultGPUResource) // not a pod's to ask for as a whole
+			delete(pod.Spec.Resources.Limits, DefaultGPUResource)
 		}
+		sum := map[corev1.ResourceName]*big.Rat{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, DefaultGPUResource} {
+			sum[name] = needed(t, pod.Spec, name)
+		}
+		before := pod.DeepCopy()
 		r := PodResources(pod.Spec, "", nil)
+		require.Equal(t, before, pod)
 		atLeast := func(what string, got int64, unit int64, limit int64, want *big.Rat) {
 			have := new(big.Rat).Mul(new(big.Rat).SetInt64(got), new(big.Rat).SetInt64(unit))
-			assert.True(t, have.Cmp(want) >= 0 || got == limit, "%s: %s of %s in %v", what, have.FloatString(3), want.FloatString(3), pod.Spec.Containers)
+			assert.True(t, have.Cmp(want) >= 0 || got == limit, "%s: %s of %s in %v", what, have.FloatString(3), want.FloatString(3), pod.Spec)
 			assert.True(t, got > 0 || want.Sign() == 0, what)
 		}
 		atLeast("CPUs", int64(r.CPUs), 1, most, sum[corev1.ResourceCPU])
@@ -172,7 +232,66 @@ func TestQuantitiesAreNeverRoundedDown(t *testing.T) {
 			atLeast("GPUs", int64(r.GPUs), 1, most, sum[DefaultGPUResource])
 		}
 		checkSbatchUnits(t, r)
+		checkSbatchTime(t, time.Duration(1+random.Int63n(1<<uint(1+random.Intn(60)))))
 	}
+}
+
+// needed is what a pod needs at once, as its containers, sidecars and init containers say
+// by their requests, or by limits without a request; what the pod asks for as a whole
+// stands for all of that.
+func needed(t *testing.T, spec corev1.PodSpec, name corev1.ResourceName) *big.Rat {
+	t.Helper()
+	said := false
+	of := func(r corev1.ResourceRequirements) *big.Rat {
+		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+			if q, ok := list[name]; ok {
+				said = true
+				return exact(t, q)
+			}
+		}
+		return new(big.Rat)
+	}
+	most, sidecars := new(big.Rat), new(big.Rat)
+	atOnce := func(n *big.Rat) {
+		if n.Cmp(most) > 0 {
+			most = n
+		}
+	}
+	for _, c := range spec.InitContainers {
+		if sidecar(c) {
+			sidecars = new(big.Rat).Add(sidecars, of(c.Resources))
+			atOnce(sidecars)
+			continue
+		}
+		atOnce(new(big.Rat).Add(sidecars, of(c.Resources)))
+	}
+	all := sidecars
+	for _, c := range spec.Containers {
+		all = new(big.Rat).Add(all, of(c.Resources))
+	}
+	atOnce(all)
+	if spec.Resources == nil {
+		return most
+	}
+	if q, ok := spec.Resources.Requests[name]; ok {
+		return exact(t, q)
+	}
+	if q, ok := spec.Resources.Limits[name]; ok && !said {
+		return exact(t, q)
+	}
+	return most
+}
+
+// checkSbatchTime: a job gets no less time than was asked for.
+func checkSbatchTime(t *testing.T, limit time.Duration) {
+	t.Helper()
+	args := (Request{Wishes: Wishes{TimeLimit: limit}}).sbatchArgs(true)
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--time=") })
+	require.GreaterOrEqual(t, i, 0, "%s", limit)
+	minutes, err := strconv.ParseInt(strings.TrimPrefix(args[i], "--time="), 10, 64)
+	require.NoError(t, err)
+	got, wish := new(big.Int).Mul(big.NewInt(minutes), big.NewInt(int64(time.Minute))), big.NewInt(int64(limit))
+	assert.True(t, got.Cmp(wish) >= 0, "%s for %s", args[i], limit)
 }
 
 // exact is a quantity as a fraction.
@@ -195,22 +314,26 @@ func checkSbatchUnits(t *testing.T, r Resources) {
 			assert.True(t, total.Cmp(big.NewInt(r.MemoryMiB)) >= 0, "%s for %d CPUs and %d MiB", arg, r.CPUs, r.MemoryMiB)
 		}
 	}
-	for _, arg := range (Request{Wishes: Wishes{TimeLimit: 90_000_000_001}}).sbatchArgs(true) {
-		assert.NotEqual(t, "--time=1", arg, "a minute and a half and a bit are two")
-	}
 }
 
 // TestRanksAreABijection: however many replicated jobs there are, of whatever size, each
 // pod has one slot and each slot one pod; and each slot one task, or a ride on the first.
 func TestRanksAreABijection(t *testing.T) {
 	random := rand.New(rand.NewSource(12))
+	riding := 0
 	for range 500 {
 		b := translatetest.MakeJobSet("pi")
 		var roles []Role
 		for i := range 1 + random.Intn(4) {
 			group, replicas, pods := fmt.Sprintf("g%d", i), int32(1+random.Intn(3)), int32(1+random.Intn(4))
-			pod := translatetest.MakePod("p").Request("cpu", fmt.Sprint(1+random.Intn(3))).Obj()
-			b.Jobs(group, replicas, pods, pod)
+			pod := translatetest.MakePod("p").Request("cpu", fmt.Sprint(1+random.Intn(3)))
+			if random.Intn(3) > 0 {
+				pod = pod.Request("memory", fmt.Sprintf("%dGi", random.Intn(8)))
+			}
+			if random.Intn(4) == 0 {
+				pod = pod.Limit(DefaultGPUResource, fmt.Sprint(random.Intn(3)))
+			}
+			b.Jobs(group, replicas, pods, pod.Obj())
 			for job := range int(replicas) {
 				for index := range int(pods) {
 					roles = append(roles, Role{Group: group, Job: job, Index: index})
@@ -230,18 +353,25 @@ func TestRanksAreABijection(t *testing.T) {
 		}
 		assert.Len(t, taken, len(gang.Slots))
 		inTasks := map[int]int{}
-		tasks := 0
-		for _, task := range gang.Tasks() {
-			tasks++
+		var grouped []Resources // of each task, in rank order
+		for _, g := range gang.TaskGroups() {
+			grouped = append(grouped, slices.Repeat([]Resources{g.Resources}, g.Tasks)...)
+		}
+		require.Len(t, gang.Tasks(), len(grouped))
+		for i, task := range gang.Tasks() {
 			for _, slot := range task {
 				inTasks[slot]++
+				s := gang.Slots[slot]
+				if !s.Rides {
+					assert.Equal(t, s.Resources, grouped[i], "task %d is slot %d's", i, slot)
+					continue
+				}
+				riding++
+				assert.Zero(t, s.GPUs)
+				assert.LessOrEqual(t, s.CPUs, rideableCPUs)
+				assert.LessOrEqual(t, s.MemoryMiB, grouped[i].MemoryMiB, "the task has the memory that slot %d asks for", slot)
 			}
 		}
-		grouped := 0
-		for _, g := range gang.TaskGroups() {
-			grouped += g.Tasks
-		}
-		assert.Equal(t, tasks, grouped)
 		for slot := range gang.Slots {
 			assert.Equal(t, 1, inTasks[slot], "slot %d", slot)
 		}
@@ -251,6 +381,7 @@ func TestRanksAreABijection(t *testing.T) {
 			hosts[s.Hosts[0]] = true
 		}
 	}
+	assert.Positive(t, riding) // otherwise this would test very little
 }
 
 // FuzzAllocationName: a name of a job and of a directory, made of whatever the owner is

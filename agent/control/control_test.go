@@ -2,10 +2,12 @@ package control_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -102,4 +104,44 @@ func TestASocketIsTakenOnce(t *testing.T) {
 	socket := serve(t, nil)
 	_, err := control.Listen(socket)
 	assert.ErrorContains(t, err, "opening the agent's socket")
+}
+
+// A program of the pod's may say anything, for as long as it likes.
+func TestMessagesAreBounded(t *testing.T) {
+	dial := func(t *testing.T, h handler) *net.UnixConn {
+		conn, err := net.Dial("unix", serve(t, h))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = conn.Write([]byte{0}) // no files
+		require.NoError(t, err)
+		return conn.(*net.UnixConn)
+	}
+	endless := func(conn io.Writer) (written int, err error) {
+		for chunk := bytes.Repeat([]byte("x"), 1<<20); err == nil && written < 64<<20; written += len(chunk) {
+			_, err = conn.Write(chunk)
+		}
+		return written, err
+	}
+	t.Run("a request", func(t *testing.T) {
+		conn := dial(t, nil)
+		_, err := conn.Write([]byte(`{"rank":{"step":"`))
+		require.NoError(t, err)
+		_, err = endless(conn)
+		assert.Error(t, err, "the agent hangs up")
+	})
+	t.Run("a signal", func(t *testing.T) {
+		gone := make(chan struct{})
+		conn := dial(t, func(ctx context.Context, _ control.Request, _ control.Caller) (int, error) {
+			<-ctx.Done()
+			close(gone)
+			return 0, ctx.Err()
+		})
+		_, err := conn.Write([]byte(`{"rank":{}}{"signal":"USR1"}{"signal":"`))
+		require.NoError(t, err)
+		written, err := endless(conn)
+		assert.Error(t, err, "the agent hangs up")
+		assert.Less(t, written, 16<<20)
+		require.NoError(t, conn.Close())
+		<-gone
+	})
 }

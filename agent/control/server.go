@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,10 @@ import (
 const (
 	// maxFiles bounds what one call hands over.
 	maxFiles = 8
+	// maxRequest bounds a request, in bytes: a launch names all hosts of the gang, and
+	// the environment and the arguments of its programs. maxSignal bounds a signal.
+	maxRequest = 32 << 20
+	maxSignal  = 4 << 10
 	// queuedSignals is the number of signals that may wait for the Handler.
 	queuedSignals = 16
 )
@@ -87,9 +92,9 @@ func serve(ctx context.Context, conn *net.UnixConn, h Handler) error {
 		return err
 	}
 	defer closeAll(files)
-	in := json.NewDecoder(conn)
+	in := newMessages(conn)
 	var r Request
-	if err := in.Decode(&r); err != nil {
+	if err := in.next(&r, maxRequest); err != nil {
 		return fmt.Errorf("reading a request: %w", err)
 	}
 	signals := make(chan string, queuedSignals)
@@ -97,7 +102,7 @@ func serve(ctx context.Context, conn *net.UnixConn, h Handler) error {
 		defer cancel() // the caller has gone
 		for {
 			var m SignalMessage
-			if in.Decode(&m) != nil {
+			if in.next(&m, maxSignal) != nil {
 				return
 			}
 			select {
@@ -116,6 +121,29 @@ func serve(ctx context.Context, conn *net.UnixConn, h Handler) error {
 	}
 	out.send(Answer{Exit: &exit})
 	return nil
+}
+
+// messages reads what a program of the pod's says, within bounds: the decoder keeps all of
+// a message until its end has come.
+type messages struct {
+	conn    io.LimitedReader
+	decoder *json.Decoder
+}
+
+func newMessages(conn io.Reader) *messages {
+	m := &messages{conn: io.LimitedReader{R: conn}}
+	m.decoder = json.NewDecoder(&m.conn)
+	return m
+}
+
+// next reads one message, for which at most so many bytes are taken off the connection.
+func (m *messages) next(v any, most int64) error {
+	m.conn.N = most
+	err := m.decoder.Decode(v)
+	if err != nil && m.conn.N <= 0 {
+		return fmt.Errorf("a message of more than %d bytes", most)
+	}
+	return err
 }
 
 // answers sends one answer at a time. Whoever has gone gets none.

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -162,11 +161,10 @@ func treeConfig(tree string) (v1.Config, error) {
 //	export NAME="value"
 func apptainerEnv(script []byte) []string {
 	var env []string
-	lines := bufio.NewScanner(bytes.NewReader(script))
-	for lines.Scan() {
-		assignment, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "export ")
+	for line := range strings.Lines(string(script)) {
+		assignment, found := strings.CutPrefix(strings.TrimSpace(line), "export ")
 		name, value, found2 := strings.Cut(assignment, "=")
-		if !found || !found2 {
+		if !found || !found2 || name == "" {
 			continue
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)

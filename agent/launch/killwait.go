@@ -33,14 +33,22 @@ func killWaitEnv(ctx context.Context, env func(string) string) []string {
 	if err != nil {
 		return nil
 	}
+	wait, said := killWaitOf(config)
+	if !said {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=%s", envKillWait, wait)}
+}
+
+// killWaitOf reads how long agents have in "scontrol show config".
+func killWaitOf(config []byte) (wait time.Duration, said bool) {
 	found := killWaitLine.FindSubmatch(config)
 	if found == nil {
-		return nil
+		return 0, false
 	}
-	seconds, err := strconv.Atoi(string(found[1]))
+	seconds, err := strconv.ParseUint(string(found[1]), 10, 16) // as Slurm has it
 	if err != nil {
-		return nil
+		return 0, false
 	}
-	wait := max(time.Duration(seconds)*time.Second-killMargin, minKillWait)
-	return []string{fmt.Sprintf("%s=%s", envKillWait, wait)}
+	return max(time.Duration(seconds)*time.Second-killMargin, minKillWait), true
 }

@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch holder, err := claim(cfg.Dir, jobID); {
+	switch holder, err := claim(ctx, cfg.Dir, jobID); {
 	case err != nil:
 		return 0, err
 	case holder == jobID:
@@ -133,12 +133,14 @@ func readGang(dir spool.Dir) (spool.Gang, error) {
 
 // claim takes the claim for a job. Where another job has it, or this one already
 // had, it returns that job's id.
-func claim(dir spool.Dir, jobID string) (holder string, err error) {
+func claim(ctx context.Context, dir spool.Dir, jobID string) (holder string, err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("asking the node's name: %w", err)
 	}
-	err = dir.TakeClaim(spool.Claim{JobID: jobID, Host: host, Acquired: time.Now()})
+	err = spool.WhileFull(ctx, func() error {
+		return dir.TakeClaim(spool.Claim{JobID: jobID, Host: host, Acquired: time.Now()})
+	})
 	faults.At(faults.Claimed)
 	if !errors.Is(err, spool.ErrClaimed) {
 		return "", err

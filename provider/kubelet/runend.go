@@ -24,8 +24,8 @@ type runEnd struct {
 func newRunEnd(place Place, pod types.UID, container string, run int) *runEnd {
 	return &runEnd{
 		place: place, pod: pod, container: container, run: run,
-		ended:  newest{file: site.Watched{Path: place.Dir.Ended()}},
-		status: newest{file: site.Watched{Path: place.Dir.Status(place.Slot)}},
+		ended:  newest{file: site.Watch(place.Dir.Ended(), &spool.Ended{})},
+		status: newest{file: site.Watch(place.Dir.Status(place.Slot), &spool.Status{})},
 	}
 }
 

@@ -193,7 +193,8 @@ func (p *probe) hear(ctx context.Context) (trouble string) {
 	p.seen.hellos, p.seen.calls, p.seen.reports = map[int]doctor.Hello{}, map[int]called{}, map[int]doctor.Report{}
 	p.seen.stamps = []site.Watched{{Path: doctor.OrderFile(p.dir)}, {Path: filepath.Join(string(p.dir), "job.log")}}
 	for t := range p.tasks {
-		p.seen.stamps = append(p.seen.stamps, site.Watched{Path: p.dir.Status(t)}, site.Watched{Path: doctor.ReportFile(p.dir, t)})
+		p.seen.stamps = append(p.seen.stamps,
+			site.Watched{Path: p.dir.Status(t), Most: spool.MaxReport}, site.Watched{Path: doctor.ReportFile(p.dir, t), Most: spool.MaxReport})
 	}
 	limit := time.NewTimer(p.options.Timeout)
 	defer limit.Stop()

@@ -8,14 +8,17 @@ import (
 	"github.com/gangline/gangline/provider/spool"
 )
 
-// ReadJSON decodes a file of the spool into v, within the bounds of spool.Decode. It reports false without an error where there is
-// no such file.
+// ReadJSON decodes a file of the spool into v, within the bounds of spool.Decode: one that
+// is larger is not read. It reports false without an error where there is no such file.
 func ReadJSON(ctx context.Context, f Files, path string, v any) (bool, error) {
-	data, found, err := f.Read(ctx, path)
-	if err != nil || !found {
+	changes, err := f.Changed(ctx, []Watched{Watch(path, v)})
+	if err != nil || len(changes) == 0 {
 		return false, err
 	}
-	if err := spool.Decode(path, data, v); err != nil {
+	if err := changes[0].Err; err != nil {
+		return false, err
+	}
+	if err := spool.Decode(path, changes[0].Data, v); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -37,7 +40,7 @@ func WriteJSON(ctx context.Context, f Files, path string, v any) error {
 func ReadAllJSON(ctx context.Context, f Files, paths []string, into []any) ([]Stamp, error) {
 	watched := make([]Watched, len(paths))
 	for i, path := range paths {
-		watched[i].Path = path
+		watched[i] = Watch(path, into[i])
 	}
 	for {
 		changes, err := f.Changed(ctx, watched)

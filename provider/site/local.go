@@ -75,15 +75,15 @@ func readPlain(path string) ([]byte, Stamp, error) {
 		return nil, stamp, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	data, err := readAll(f, stamp)
+	data, err := readAll(f, stamp, MaxFile)
 	return data, stamp, err
 }
 
-func readAll(f *os.File, stamp Stamp) ([]byte, error) {
-	if stamp.Size > MaxFile {
-		return nil, fmt.Errorf("it has %d bytes: %w", stamp.Size, ErrTooLarge)
+func readAll(f *os.File, stamp Stamp, most int64) ([]byte, error) {
+	if stamp.Size > most {
+		return nil, fmt.Errorf("it has %d bytes, and may have %d: %w", stamp.Size, most, ErrTooLarge)
 	}
-	return io.ReadAll(io.LimitReader(f, MaxFile))
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // Write implements Files.
@@ -154,7 +154,7 @@ func look(w Watched, limit int64) (Change, bool) {
 	if err == nil && info.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		err = ErrNotPlain
 	}
-	if err == nil && (stamp == w.Stamp || stamp.Size > limit && stamp.Size <= MaxFile) {
+	if err == nil && (stamp == w.Stamp || stamp.Size > limit && stamp.Size <= w.most()) {
 		_ = syscall.Close(fd) // only read
 		return Change{}, false
 	}
@@ -162,7 +162,7 @@ func look(w Watched, limit int64) (Change, bool) {
 	defer f.Close()                      //nolint:errcheck // only read
 	var data []byte
 	if err == nil {
-		data, err = readAll(f, stamp)
+		data, err = readAll(f, stamp, w.most())
 	}
 	if err != nil {
 		return Change{Err: fmt.Errorf("reading %s: %w", w.Path, err)}, true

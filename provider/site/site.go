@@ -104,7 +104,24 @@ func (s Stamp) Time() time.Time { return time.Unix(0, s.Modified) }
 type Watched struct {
 	Path  string `json:"p"`
 	Stamp Stamp  `json:"t,omitzero"`
+	// Most is how many bytes the file may have; 0 for MaxFile. One that has more is
+	// ErrTooLarge and not read.
+	Most int64 `json:"m,omitempty"`
 }
+
+// Watch is a file of the spool that holds such a value, as one that has not been seen.
+func Watch(path string, v any) Watched { return Watched{Path: path, Most: spool.Most(v)} }
+
+// most is how many bytes are read.
+func (w Watched) most() int64 {
+	if w.Most > 0 {
+		return min(w.Most, MaxFile)
+	}
+	return MaxFile
+}
+
+// Fits tells whether what came of the file is no more than was asked for.
+func (w Watched) Fits(data []byte) bool { return int64(len(data)) <= w.most() }
 
 // Change is a file that has changed.
 type Change struct {

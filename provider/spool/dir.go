@@ -167,10 +167,10 @@ func (r Root) Sweep(node string) error {
 const (
 	// maxFile bounds what is read: the largest honest file holds a pod's ConfigMaps.
 	maxFile = 64 << 20
-	// maxReport bounds what the job's user writes, and maxListed the items of each of a
+	// MaxReport bounds, in bytes, what the job's user writes, and maxListed the items of each of a
 	// report's lists: all slots' reports are in the node's memory, where an empty item
 	// takes some hundred times its bytes in the file.
-	maxReport = 1 << 20
+	MaxReport = 1 << 20
 	maxListed = 1000
 	// maxBinding bounds the texts of a Binding, in bytes.
 	maxBinding = 4 << 10
@@ -179,11 +179,11 @@ const (
 	maxObjects = 200_000
 )
 
-// most is how large a file may be.
-func most(v any) int64 {
+// Most is how many bytes a file may have that holds such a value.
+func Most(v any) int64 {
 	switch v.(type) {
 	case *Status, *Result, *Claim, *Job, *Ended:
-		return maxReport
+		return MaxReport
 	case *Usage:
 		return maxUsage
 	}
@@ -232,7 +232,7 @@ func readFile(path string, largest int64) ([]byte, error) {
 // Read decodes a file into v. It reports false without an error where there is
 // no such file.
 func Read(path string, v any) (bool, error) {
-	data, err := readFile(path, most(v))
+	data, err := readFile(path, Most(v))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -248,8 +248,8 @@ func Read(path string, v any) (bool, error) {
 // Decode decodes a file's content into v, within the bounds of what such a file may
 // be. It is for those who have read the file in another way than by Read.
 func Decode(path string, data []byte, v any) error {
-	if int64(len(data)) > most(v) {
-		return fmt.Errorf("reading %s: it has more than %d bytes", path, most(v))
+	if int64(len(data)) > Most(v) {
+		return fmt.Errorf("reading %s: it has more than %d bytes", path, Most(v))
 	}
 	if _, listed := v.(*Gang); listed && bytes.Count(data, []byte{'{'}) > maxObjects {
 		return fmt.Errorf("reading %s: it lists more than %d items", path, maxObjects)

@@ -219,10 +219,11 @@ const (
 	ReasonNoHPCUser        = "NoHPCUser"       // the map of identities has nobody, or somebody else, for the pod
 	ReasonSiteUnreachable  = "SiteUnreachable" // nothing can be learnt or done as the gang's user
 	ReasonDoesNotFit       = "DoesNotFit"
+	ReasonGangTooLarge     = "GangTooLarge" // its owner declares more pods than any gang may have
 
 	// Of Events alone, in the order of an allocation's life.
-	ReasonAllocationStarted  = "AllocationStarted"  // the job has its nodes
-	ReasonAllocationOver     = "AllocationOver"     // the job has ended
+	ReasonAllocationStarted = "AllocationStarted" // the job has its nodes
+	ReasonAllocationOver    = "AllocationOver"    // the job has ended
 
 	// What an agent could not do.
 	ReasonPrivateRootUnavailable = "PrivateRootUnavailable" // the pod has mounts that need a private root, and the node's kernel allows none

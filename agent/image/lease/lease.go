@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gangline/gangline/agent/image/dirs"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 )
 
 // ErrLost is the cause of the end of a lease's context when another has taken over.
@@ -71,7 +73,7 @@ func Acquire(ctx context.Context, dir, holder string, pace Pace, wait Wait) (*Le
 		if err != nil {
 			return nil, nil, err
 		}
-		data, err := os.ReadFile(path(dir, highest))
+		data, err := jsonfile.Bytes(path(dir, highest), size)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading who has the lease: %w", err)
 		}
@@ -120,6 +122,9 @@ func (l *Lease) Release() {
 
 // take makes the lease of the next number, and returns nil if another was quicker.
 func take(dir string, dead int, r Record) (*Lease, error) {
+	if dead == math.MaxInt {
+		return nil, fmt.Errorf("taking the lease: no number follows that of %s, which no holder can have reached: remove it", path(dir, dead))
+	}
 	if err := dirs.Make(dir); err != nil {
 		return nil, fmt.Errorf("making the lease's directory: %w", err)
 	}
@@ -206,7 +211,7 @@ func (l *Lease) write() error {
 
 func (l *Lease) mine() bool {
 	own, err1 := l.file.Stat()
-	named, err2 := os.Stat(path(l.dir, l.number))
+	named, err2 := os.Lstat(path(l.dir, l.number))
 	return err1 == nil && err2 == nil && os.SameFile(own, named)
 }
 
@@ -225,7 +230,8 @@ func highest(dir string) (int, error) {
 	}
 	found := 0
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil {
+		// 007 would be looked for as 7, and not be there.
+		if n, err := strconv.Atoi(e.Name()); err == nil && strconv.Itoa(n) == e.Name() {
 			found = max(found, n)
 		}
 	}

@@ -3,11 +3,14 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,4 +107,31 @@ func TestAcquiringEndsWithItsContext(t *testing.T) {
 		return false
 	})
 	assert.ErrorIs(t, err, enough)
+}
+
+// Others may be able to write the directory as well.
+func TestWhatIsNoLeaseIsNotWaitedFor(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		put   func(dir string) error
+		fails string
+	}{
+		"a pipe": {func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "1"), 0o600) }, "no plain file"},
+		"a link": {func(dir string) error { return os.Symlink("/dev/zero", filepath.Join(dir, "1")) }, "too many levels"},
+		"a huge one": {func(dir string) error {
+			return errors.Join(os.WriteFile(filepath.Join(dir, "1"), nil, 0o600), os.Truncate(filepath.Join(dir, "1"), 1<<30))
+		}, "no plain file"},
+		"a number too high": {func(dir string) error { return os.WriteFile(filepath.Join(dir, fmt.Sprint(math.MaxInt)), nil, 0o600) }, "remove it"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, tc.put(dir))
+			looks := 0
+			l, _, err := lease.Acquire(t.Context(), dir, "me", lease.Pace{Beat: time.Millisecond, Dead: 10 * time.Millisecond}, func(lease.Record) bool {
+				looks++
+				return looks > 1000
+			})
+			assert.ErrorContains(t, err, tc.fails)
+			assert.Nil(t, l)
+		})
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gangline/gangline/agent/image/dirs"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 )
 
 const (
@@ -103,10 +104,13 @@ func (c *Copy) readConfig(ctx context.Context, platform v1.Platform) error {
 	if err := dirs.Make(filepath.Join(c.layout, "blobs", "sha256")); err != nil {
 		return err
 	}
+	if size := c.manifest.Config.Size; size > jsonfile.Most {
+		return fmt.Errorf("the image's configuration has %d bytes, and may have %d: it is none", size, jsonfile.Most)
+	}
 	if err := c.blob(ctx, c.manifest.Config); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(BlobPath(c.layout, c.manifest.Config.Digest))
+	data, err := jsonfile.Bytes(BlobPath(c.layout, c.manifest.Config.Digest), jsonfile.Most)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/agent/image/dirs"
+	"github.com/gangline/gangline/agent/image/jsonfile"
 )
 
 func TestADownloadThatBringsNothingEnds(t *testing.T) {
@@ -44,4 +48,16 @@ func TestADownloadThatBringsNothingEnds(t *testing.T) {
 			assert.Equal(t, tc.want, came.String())
 		})
 	}
+}
+
+func TestAConfigurationThatIsTooLargeIsNotFetched(t *testing.T) {
+	c := &Copy{layout: t.TempDir(), manifest: &v1.Manifest{Config: v1.Descriptor{
+		Size: jsonfile.Most + 1, Digest: v1.Hash{Algorithm: "sha256", Hex: "00"},
+	}}}
+	require.NoError(t, dirs.Make(c.layout+"/blobs"))
+	require.NoError(t, dirs.Make(c.layout+"/blobs/sha256"))
+	path := BlobPath(c.layout, c.manifest.Config.Digest)
+	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
+	require.NoError(t, os.Truncate(path, c.manifest.Config.Size)) // as if it had been fetched
+	assert.ErrorContains(t, c.readConfig(t.Context(), v1.Platform{}), "may have")
 }

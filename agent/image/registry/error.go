@@ -85,7 +85,7 @@ func brief(err error) string {
 	if len(text) > longest {
 		text = text[:longest] + "…"
 	}
-	return text
+	return strings.ToValidUTF8(text, "") // a registry's words, perhaps cut within a character
 }
 
 // worst is what is told of several places' failures: the last place is the registry

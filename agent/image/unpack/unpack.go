@@ -34,7 +34,12 @@ type Tree struct {
 	last  *folder              // in which the last file was made
 	files *writers
 	bytes atomic.Int64
+	holes int64 // what sparse files of the archives may have as such
 }
+
+// mostSparse bounds an image's sparse files, in bytes: a kilobyte of an archive can stand for
+// one of any size. Other files are as large as what the registry sends, unpacked.
+const mostSparse = 16 << 30
 
 // Open begins a tree in a directory that exists and is empty. If it is shared, the group
 // may do all that the owner may.
@@ -128,6 +133,12 @@ func (t *Tree) make(h *tar.Header, content io.Reader, dir, base string) error {
 	if err := t.files.settle(p); err != nil {
 		return err
 	}
+	if isSparse(h) {
+		if h.Size > mostSparse-t.holes {
+			return fmt.Errorf("a sparse file of %d bytes: those of an image may have %d in all", h.Size, int64(mostSparse))
+		}
+		t.holes += h.Size
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return t.directory(h, p)
@@ -149,6 +160,19 @@ func (t *Tree) make(h *tar.Header, content io.Reader, dir, base string) error {
 		return t.anew(p, func() error { return t.link(target, p) })
 	}
 	return nil
+}
+
+// isSparse tells of files with holes, in either of GNU's formats.
+func isSparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for record := range h.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // link makes a hard link, and a copy where the filesystem has no more of them.

@@ -245,32 +245,3 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 	cancel()
 	assert.ErrorIs(t, tree.Layer(ctx, archive(t, []tar.Header{file("a")})), context.Canceled)
 }
-
-// FuzzLayer looks that nothing that a layer can say is written outside of the tree.
-func FuzzLayer(f *testing.F) {
-	f.Add("a", "../b", byte(tar.TypeSymlink), "a/c", "x", byte(tar.TypeReg))
-	f.Add("a", "/", byte(tar.TypeSymlink), "a/../../c", "a", byte(tar.TypeLink))
-	f.Add(".wh...", "", byte(tar.TypeReg), ".wh..wh..opq", "", byte(tar.TypeReg))
-	f.Fuzz(func(t *testing.T, name1, link1 string, type1 byte, name2, link2 string, type2 byte) {
-		var out bytes.Buffer
-		w := tar.NewWriter(&out)
-		for _, h := range []tar.Header{{Name: name1, Linkname: link1, Typeflag: type1}, {Name: name2, Linkname: link2, Typeflag: type2}} {
-			if w.WriteHeader(&h) != nil {
-				return
-			}
-		}
-		if w.Close() != nil {
-			return
-		}
-		outside := t.TempDir()
-		root := filepath.Join(outside, "tree")
-		require.NoError(t, os.Mkdir(root, 0o700))
-		tree, err := unpack.Open(root, false)
-		require.NoError(t, err)
-		_ = tree.Layer(t.Context(), &out) // an error is as good
-		_ = tree.Close()
-		above, err := os.ReadDir(outside)
-		require.NoError(t, err)
-		require.Len(t, above, 1)
-	})
-}

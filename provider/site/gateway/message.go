@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -97,9 +98,9 @@ func readMessage(r io.Reader) (message, error) {
 	if header > maxHeader || body > maxBody {
 		return m, fmt.Errorf("a message of %d and %d bytes: %w", header, body, site.ErrTooLarge)
 	}
-	text := make([]byte, header)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return m, unexpected(err)
+	text, err := readBytes(r, header)
+	if err != nil {
+		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("reading a message: %w", err)
@@ -107,9 +108,9 @@ func readMessage(r io.Reader) (message, error) {
 	if len(m.Sizes) > maxParts {
 		return m, fmt.Errorf("a message of %d parts: %w", len(m.Sizes), site.ErrTooLarge)
 	}
-	rest := make([]byte, body)
-	if _, err := io.ReadFull(r, rest); err != nil {
-		return m, unexpected(err)
+	rest, err := readBytes(r, body)
+	if err != nil {
+		return m, err
 	}
 	for _, n := range m.Sizes {
 		if n < 0 || n > len(rest) {
@@ -120,12 +121,17 @@ func readMessage(r io.Reader) (message, error) {
 	return m, nil
 }
 
-// unexpected is the end of the stream in the middle of a message.
-func unexpected(err error) error {
+// readBytes reads so many bytes. They take memory as they come, not by the word of the
+// other side.
+func readBytes(r io.Reader, n uint32) ([]byte, error) {
+	const atOnce = 64 << 10
+	var b bytes.Buffer
+	b.Grow(min(int(n), atOnce) + bytes.MinRead)
+	_, err := io.CopyN(&b, r, int64(n))
 	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+		err = io.ErrUnexpectedEOF // in the middle of a message
 	}
-	return err
+	return b.Bytes(), err
 }
 
 // readGreeting skips what a login shell prints. If the greeting does not come, it

@@ -56,7 +56,11 @@ func (r remote) Changed(ctx context.Context, files []site.Watched) ([]site.Chang
 		if found.Index < 0 || found.Index >= len(files) {
 			return nil, errors.New("reading the gateway's answer: it speaks of a file that was not asked for")
 		}
-		changes[i] = site.Change{Index: found.Index, Stamp: found.Stamp, Data: part(parts, i), Err: found.Error.err()}
+		c := site.Change{Index: found.Index, Stamp: found.Stamp, Data: part(parts, i), Err: found.Error.err()}
+		if w := files[c.Index]; !w.Fits(c.Data) { // the gateway is a user's process
+			c = site.Change{Index: c.Index, Err: fmt.Errorf("reading %s: %w", w.Path, site.ErrTooLarge)}
+		}
+		changes[i] = c
 	}
 	return changes, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -28,6 +29,7 @@ func Run(t *testing.T, s site.Site, dir string) {
 		"only plain files are read":               read,
 		"what has changed is read in one go":      changed,
 		"many files are read in few goes":         readAll,
+		"a report that is too large is not read":  tooLarge,
 		"a log is read and followed":              follow,
 		"nothing outside of a root is read":       inside,
 		"an allocation comes and goes as a whole": allocation,
@@ -165,6 +167,28 @@ func readAll(t *testing.T, s site.Site, dir string) {
 		assert.EqualValues(t, len(text), stamp.Size)
 		assert.Len(t, *into[i+1].(*string), 7<<20)
 	}
+}
+
+func tooLarge(t *testing.T, s site.Site, dir string) {
+	// It takes no room on the disk, and would take all of it in memory.
+	path := filepath.Join(dir, "status.json")
+	must(t, s, "/usr/bin/truncate", "-s", fmt.Sprint(site.MaxFile), path)
+	changes, err := s.Changed(t.Context(), []site.Watched{site.Watch(path, &spool.Status{})})
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	assert.ErrorIs(t, changes[0].Err, site.ErrTooLarge)
+	assert.Empty(t, changes[0].Data)
+	_, err = site.ReadJSON(t.Context(), s, path, &spool.Status{})
+	assert.ErrorIs(t, err, site.ErrTooLarge)
+	_, err = site.ReadAllJSON(t.Context(), s, []string{path}, []any{&spool.Ended{}})
+	assert.ErrorIs(t, err, site.ErrTooLarge)
+
+	must(t, s, "/usr/bin/truncate", "-s", fmt.Sprint(spool.MaxReport), path)
+	changes, err = s.Changed(t.Context(), []site.Watched{site.Watch(path, &spool.Status{})})
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	assert.NoError(t, changes[0].Err)
+	assert.Len(t, changes[0].Data, spool.MaxReport)
 }
 
 func follow(t *testing.T, s site.Site, dir string) {

@@ -12,8 +12,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,7 +123,6 @@ func TestNothingIsConcludedFromAnAnswerThatSaysNothing(t *testing.T) {
 		"another server's page":    {"200 <html>Hello</html>", "", "not understood"},
 		"an error with status 200": {`200 {"errors":[{"error_number":2005,"error":"Socket timed out"}],"jobs":[]}`, "", "Socket timed out"},
 		"a list of something else": {`200 {"errors":[],"jobs":[{"job_id":"x"}]}`, "", "not understood"},
-		"a redirection":            {"302 elsewhere", "", "HTTP status 302"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +130,29 @@ func TestNothingIsConcludedFromAnAnswerThatSaysNothing(t *testing.T) {
 			jobs, err := m.List(t.Context())
 			assert.Nil(t, jobs)
 			assert.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// A token goes nowhere but where the configuration says, whatever the server there says.
+func TestNoRedirectionIsFollowed(t *testing.T) {
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			var asked atomic.Int32
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				_, _ = io.WriteString(w, `{"jobs":[],"job_id":7,"errors":[]}`)
+			}))
+			t.Cleanup(other.Close)
+			web := httptest.NewServer(http.RedirectHandler(other.URL, status))
+			t.Cleanup(web.Close)
+			m, _ := newTestManager(t, nil, func(c *Config) { c.URL = web.URL })
+			_, err := m.List(t.Context())
+			assert.ErrorContains(t, err, fmt.Sprintf("HTTP status %d", status))
+			_, err = m.Submit(t.Context(), request())
+			assert.ErrorContains(t, err, fmt.Sprintf("HTTP status %d", status))
+			assert.ErrorContains(t, m.Cancel(t.Context(), "", "7"), fmt.Sprintf("HTTP status %d", status))
+			assert.Zero(t, asked.Load(), "who answers elsewhere gets no token")
 		})
 	}
 }

@@ -33,6 +33,9 @@ func readToken(path string, now time.Time) (token, error) {
 	return t, nil
 }
 
+// never is a time that all clocks can tell, the last second of the year 9999.
+const never = 253402300799
+
 // parseToken reads the claims; whether they are true is Slurm's to say. The text never
 // gets into an error.
 func parseToken(text string) (token, error) {
@@ -54,7 +57,7 @@ func parseToken(text string) (token, error) {
 	}
 	t := token{text: text, user: c.User}
 	if c.Ends != nil {
-		t.ends = time.Unix(int64(*c.Ends), 0)
+		t.ends = time.Unix(int64(min(max(*c.Ends, 0), never)), 0)
 	}
 	return t, nil
 }
