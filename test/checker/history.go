@@ -1,6 +1,9 @@
 package checker
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // History is all that was seen.
 type History struct {
@@ -45,6 +48,12 @@ type Job struct {
 	Code, Signal              int
 	Submitted, Started, Ended time.Time
 	Nodes                     string
+}
+
+// number is the id as a number, 0 if it is none.
+func (j Job) number() int {
+	n, _ := strconv.Atoi(j.ID)
+	return n
 }
 
 // Pod is what the API server said of a pod.
@@ -97,10 +106,12 @@ type Dir struct {
 	// Gang is the key of the gang that it is of, Generation which of its allocations.
 	Gang       string
 	Generation int
+	// Groups is how many components its job has: above 1 it is heterogeneous.
+	Groups int
 	// Claims are the jobs that were seen to hold the claim, Outcomes what ended.json said.
 	Claims, Outcomes    []string
 	FirstSeen, LastSeen time.Time
-	// Ended is when ended.json was first seen.
+	// Ended is when ended.json was first seen, zero if it never was.
 	Ended time.Time
 }
 

@@ -82,7 +82,7 @@ func TestRecorder(t *testing.T) {
 	r.Pod(pod, at(1)) // nothing new
 	pod.Annotations = map[string]string{annotationAllocation: "x", annotationJob: "7", annotationNode: "hpc1"}
 	pod.Status.Phase = corev1.PodFailed
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}}}
 	now := metav1.Now()
 	pod.DeletionTimestamp = &now
 	r.Pod(pod, at(2))
@@ -95,12 +95,13 @@ func TestRecorder(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	write("gang.json", `{"key":"g","generation":2}`)
+	write("gang.json", `{"key":"g","generation":2,"groups":3}`)
 	r.Scan(spool, at(1))
 	write("claim", `{"jobID":"7"}`)
 	write("ended.json", `{"outcome":"Failed"}`)
 	r.Scan(spool, at(2))
-	r.Scan(spool, at(3))
+	write("ended.json", `{"outcome":"Completed"}`)
+	r.Scan(spool, at(3)) // it had ended before
 
 	proc := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(proc, "12"), 0o755))
@@ -115,9 +116,9 @@ func TestRecorder(t *testing.T) {
 		Processes: []Process{{Pod: "u", LastSeen: at(2.5)}}, Jobs: []Job{{ID: "7"}}, Left: []string{"left"},
 		Pods: []Pod{{UID: "u", Namespace: "n", Name: "p", Owner: "o", Deleting: at(2), Gone: at(3), Seen: []Sight{
 			{At: at(0), Phase: "Pending"},
-			{At: at(2), Phase: "Failed", Code: code(3), Allocation: "x", Job: "7", Node: "hpc1"},
+			{At: at(2), Phase: "Failed", Message: "Error", Code: code(3), Allocation: "x", Job: "7", Node: "hpc1"},
 		}}},
-		Dirs:  []Dir{{Allocation: "x", Gang: "g", Generation: 2, Claims: []string{"7"}, Outcomes: []string{"Failed"}, FirstSeen: at(1), LastSeen: at(3), Ended: at(2)}},
+		Dirs:  []Dir{{Allocation: "x", Gang: "g", Generation: 2, Groups: 3, Claims: []string{"7"}, Outcomes: []string{"Failed", "Completed"}, FirstSeen: at(1), LastSeen: at(3), Ended: at(2)}},
 		Deeds: []Deed{{Kind: KillAgent}}, Sightings: 1, Scans: 3,
 	}, h)
 }

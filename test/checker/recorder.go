@@ -59,6 +59,9 @@ func (r *Recorder) Pod(pod *corev1.Pod, at time.Time) {
 		if c.State.Terminated != nil {
 			code := int(c.State.Terminated.ExitCode)
 			s.Code = &code
+			if s.Message == "" {
+				s.Message = strings.TrimSpace(c.State.Terminated.Reason + " " + c.State.Terminated.Message)
+			}
 		}
 	}
 	if len(p.Seen) == 0 || !same(p.last(), s) {
@@ -101,15 +104,15 @@ func (r *Recorder) Scan(spool string, at time.Time) {
 			continue
 		}
 		var gang struct {
-			Key        string
-			Generation int
+			Key                string
+			Generation, Groups int
 		}
 		if !readJSON(filepath.Join(path, "gang.json"), &gang) {
 			continue
 		}
 		d := r.dirs[name]
 		if d == nil {
-			d = &Dir{Allocation: name, Gang: gang.Key, Generation: gang.Generation, FirstSeen: at}
+			d = &Dir{Allocation: name, Gang: gang.Key, Generation: gang.Generation, Groups: gang.Groups, FirstSeen: at}
 			r.dirs[name] = d
 		}
 		d.LastSeen = at
@@ -119,8 +122,10 @@ func (r *Recorder) Scan(spool string, at time.Time) {
 		}
 		var ended struct{ Outcome string }
 		if readJSON(filepath.Join(path, "ended.json"), &ended) && !slices.Contains(d.Outcomes, ended.Outcome) {
+			if len(d.Outcomes) == 0 {
+				d.Ended = at
+			}
 			d.Outcomes = append(d.Outcomes, ended.Outcome)
-			d.Ended = at
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Violation is a rule that did not hold.
@@ -56,12 +55,13 @@ type index struct {
 	podsOf      map[string][]Pod     // by allocation
 	jobsOf      map[string][]Job     // by name, which is the allocation's
 	claimOf     map[string]string    // by allocation: the job that runs it
+	dirOf       map[string]Dir       // by allocation
 }
 
 func newIndex(history History) *index {
 	h := &index{
 		History: history, processesOf: map[string][]Process{}, podsOf: map[string][]Pod{},
-		jobsOf: map[string][]Job{}, claimOf: map[string]string{},
+		jobsOf: map[string][]Job{}, claimOf: map[string]string{}, dirOf: map[string]Dir{},
 	}
 	for _, p := range h.Processes {
 		h.processesOf[p.Pod] = append(h.processesOf[p.Pod], p)
@@ -75,6 +75,7 @@ func newIndex(history History) *index {
 		h.jobsOf[j.Name] = append(h.jobsOf[j.Name], j)
 	}
 	for _, d := range h.Dirs {
+		h.dirOf[d.Allocation] = d
 		for _, job := range d.Claims {
 			h.claimOf[d.Allocation] = job
 		}
@@ -84,19 +85,6 @@ func newIndex(history History) *index {
 
 func (p Pod) String() string {
 	return fmt.Sprintf("pod %s/%s (%s, %s)", p.Namespace, p.Name, p.UID, p.allocation())
-}
-
-func sawSomething(h *index) (found []string) {
-	for what, n := range map[string]int{
-		"process that wrote down its beginning": len(h.Processes), "job in jobcomp": len(h.Jobs), "pod in the API": len(h.Pods),
-		"allocation in the spool": len(h.Dirs), "process on the machine": h.Sightings, "look into the spool": h.Scans,
-	} {
-		if n == 0 {
-			found = append(found, "there was no "+what)
-		}
-	}
-	slices.Sort(found)
-	return found
 }
 
 func runsOnce(h *index) (found []string) {
@@ -128,93 +116,6 @@ func onePlaceOneProcess(h *index) (found []string) {
 	return found
 }
 
-// oneJob: a second job of an allocation is possible only if a submission was under way when
-// something died. It finds the claim taken and runs nothing.
-func oneJob(h *index) (found []string) {
-	for _, d := range h.Dirs {
-		if len(d.Claims) > 1 {
-			found = append(found, fmt.Sprintf("the claim of %s was job %s's", d.Allocation, strings.Join(d.Claims, "'s and job ")))
-		}
-	}
-	for name, jobs := range h.jobsOf {
-		if ids := distinct(jobs); len(ids) > 1 && !h.explainsTwins(jobs) {
-			found = append(found, fmt.Sprintf("%s has the jobs %s, and no deed explains it", name, strings.Join(ids, " and ")))
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-// distinct are the ids of jobs. The components of a heterogeneous job are one: Slurm gives
-// them one submission time.
-func distinct(jobs []Job) (ids []string) {
-	var submitted []time.Time
-	for _, j := range jobs {
-		if !slices.ContainsFunc(submitted, j.Submitted.Equal) {
-			submitted, ids = append(submitted, j.Submitted), append(ids, j.ID)
-		}
-	}
-	return ids
-}
-
-// twinning are the deeds after which a job may be submitted that is there already: the
-// answer to the first submission was lost, or the job was forgotten.
-var twinning = []string{"killNode", "freezeNode", KillSlurmctld, "stopSlurmctld", "cutWire", "fillSpool", "freezeSpool", CrashNode}
-
-func (h *index) explainsTwins(jobs []Job) bool {
-	last := slices.MaxFunc(jobs, func(a, b Job) int { return a.Submitted.Compare(b.Submitted) }).Submitted
-	return slices.ContainsFunc(h.Deeds, func(d Deed) bool {
-		return slices.Contains(twinning, d.Kind) && d.At.Before(last.Add(time.Second)) && d.Until.Add(aftermath).After(last)
-	})
-}
-
-// oneAllocation: the next allocation of a gang comes when the one before it has ended.
-func oneAllocation(h *index) (found []string) {
-	byGang := map[string][]Dir{}
-	for _, d := range h.Dirs {
-		byGang[d.Gang] = append(byGang[d.Gang], d)
-	}
-	for gang, dirs := range byGang {
-		slices.SortFunc(dirs, func(a, b Dir) int { return a.Generation - b.Generation })
-		for i := 1; i < len(dirs); i++ {
-			a, b := dirs[i-1], dirs[i]
-			if a.Generation == b.Generation {
-				found = append(found, fmt.Sprintf("gang %s has two allocations of generation %d: %s and %s", gang, a.Generation, a.Allocation, b.Allocation))
-				continue
-			}
-			if overlap(h.claimed(a), h.claimed(b)) {
-				found = append(found, fmt.Sprintf("gang %s: the jobs of %s and %s ran at once", gang, a.Allocation, b.Allocation))
-			}
-			if a.Ended.IsZero() && a.LastSeen.After(b.FirstSeen) {
-				found = append(found, fmt.Sprintf("gang %s: %s had not ended when %s was there", gang, a.Allocation, b.Allocation))
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-// claimed are the jobs of an allocation's name that took its claim.
-func (h *index) claimed(d Dir) (jobs []Job) {
-	for _, j := range h.jobsOf[d.Allocation] {
-		if j.ID == h.claimOf[d.Allocation] {
-			jobs = append(jobs, j)
-		}
-	}
-	return jobs
-}
-
-func overlap(a, b []Job) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x.Started.Before(y.Ended) && y.Started.Before(x.Ended) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // truthfulEnd compares what the API says of an end with what the process itself said.
 func truthfulEnd(h *index) (found []string) {
 	for _, p := range h.Pods {
@@ -240,6 +141,8 @@ func (h *index) untrue(p Pod, s Sight) string {
 		return ""
 	}
 	switch {
+	case s.Code == nil && !succeeded && h.orphaned(p, s):
+		return ""
 	case s.Code == nil:
 		return "its container has no exit code"
 	case succeeded != (*s.Code == 0):
@@ -248,12 +151,12 @@ func (h *index) untrue(p Pod, s Sight) string {
 		return "its process never began"
 	case succeeded && runs[0].Ended.IsZero():
 		return "its process never said that it ends"
-	case len(runs) > 0 && !runs[0].Ended.IsZero() && runs[0].Code == *s.Code:
+	case toldAsNoted(runs, s):
 		return ""
 	case succeeded:
 		return fmt.Sprintf("its process ended with %d", runs[0].Code)
 	}
-	if h.harmed(p) != "" {
+	if h.excuse(p, runs) != "" {
 		return ""
 	}
 	switch {
@@ -265,8 +168,18 @@ func (h *index) untrue(p Pod, s Sight) string {
 	return fmt.Sprintf("its process ended with %d and not with %d, and nobody has harmed it", runs[0].Code, *s.Code)
 }
 
-// finalEnd: a pod that has ended stays as it is, and none that runs waits again.
+// toldAsNoted tells whether the API says of an end what the process said.
+func toldAsNoted(runs []Process, s Sight) bool {
+	return len(runs) > 0 && !runs[0].Ended.IsZero() && s.Code != nil && runs[0].Code == *s.Code
+}
+
+// finalEnd: what has ended stays as it is, and no pod that runs waits again.
 func finalEnd(h *index) (found []string) {
+	for _, d := range h.Dirs {
+		if len(d.Outcomes) > 1 {
+			found = append(found, fmt.Sprintf("%s ended as %s", d.Allocation, strings.Join(d.Outcomes, ", and then as ")))
+		}
+	}
 	for _, p := range h.Pods {
 		for i := 1; i < len(p.Seen); i++ {
 			a, b := p.Seen[i-1], p.Seen[i]

@@ -56,6 +56,19 @@ func TestEachFaultIsTold(t *testing.T) {
 		rule  string
 		spoil func(*History)
 	}{
+		"in a long storm one of each is too little": {"the checker saw something", func(h *History) {
+			for i := range 40 {
+				h.Deeds = append(h.Deeds, Deed{Kind: "createJob", At: at(float64(i)), Until: at(float64(i))})
+			}
+		}},
+		"hardly ever was the spool looked into": {"the checker saw something", func(h *History) {
+			h.Deeds = []Deed{{Kind: "deleteNode", At: at(0), Until: at(1)}, {Kind: "deleteNode", At: at(60), Until: at(61)}}
+		}},
+		"the watch did not have the pods that ran": {"the checker saw something", func(h *History) {
+			for _, uid := range []string{"x", "y"} {
+				h.Processes = append(h.Processes, Process{Pod: uid, Slot: uid, Began: at(3), Ended: at(4)})
+			}
+		}},
 		"no process was ever seen": {"the checker saw something", func(h *History) { h.Sightings = 0 }},
 		"the spool was never read": {"the checker saw something", func(h *History) { h.Scans = 0 }},
 		"no job is in jobcomp":     {"the checker saw something", func(h *History) { h.Jobs = nil }},
@@ -77,6 +90,29 @@ func TestEachFaultIsTold(t *testing.T) {
 			h.Deeds = []Deed{{Kind: "killNode", At: at(-200), Until: at(-199)}}
 			h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
 		}},
+		"a second job after a kill that came when the first was answered": {"an allocation has one job", func(h *History) {
+			h.Deeds = []Deed{{Kind: "killNode", At: at(30), Until: at(31)}}
+			h.Jobs = append(h.Jobs, Job{ID: "7", Name: "set-1-x", State: "FAILED", Submitted: at(32), Started: at(33), Ended: at(34)})
+			h.Scans = 99
+		}},
+		"a second job in the same second is no component": {"an allocation has one job", func(h *History) {
+			h.Jobs = append(h.Jobs, Job{ID: "2", Name: "set-1-x", State: "FAILED", Submitted: at(1), Started: at(2), Ended: at(5)})
+		}},
+		"a third job of two components": {"an allocation has one job", func(h *History) {
+			h.Dirs[0].Groups = 2
+			for _, id := range []string{"2", "3"} {
+				h.Jobs = append(h.Jobs, Job{ID: id, Name: "set-1-x", State: "COMPLETED", Submitted: at(1), Started: at(2), Ended: at(8)})
+			}
+		}},
+		"a job whose id was given to the next": {"an allocation has one job", func(h *History) {
+			h.Jobs = append(h.Jobs, Job{ID: "1", Name: "set-1-x", State: "FAILED", Submitted: at(9), Started: at(9), Ended: at(10)})
+		}},
+		"each second job has a deed, but there are too many": {"an allocation has one job", func(h *History) {
+			h.Deeds = []Deed{{Kind: "killNode", At: at(1), Until: at(2)}}
+			for id, name := range map[string]string{"7": "set-1-x", "8": "job-1-y"} {
+				h.Jobs = append(h.Jobs, Job{ID: id, Name: name, State: "FAILED", Submitted: at(3), Started: at(4), Ended: at(5)})
+			}
+		}},
 		"the next allocation ran while the last one did": {"a gang has one allocation at once", func(h *History) {
 			h.Dirs = append(h.Dirs, Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, Claims: []string{"8"}, FirstSeen: at(9.5)})
 			h.Jobs = append(h.Jobs, Job{ID: "8", Name: "set-2-z", Submitted: at(3), Started: at(7), Ended: at(10)})
@@ -84,6 +120,14 @@ func TestEachFaultIsTold(t *testing.T) {
 		"the next allocation was made before the last had ended": {"a gang has one allocation at once", func(h *History) {
 			h.Dirs[0].Ended = time.Time{}
 			h.Dirs = append(h.Dirs, Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, FirstSeen: at(5)})
+		}},
+		"the last allocation ended after the next was made": {"a gang has one allocation at once", func(h *History) {
+			h.Dirs = append(h.Dirs, Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, FirstSeen: at(8.5)})
+		}},
+		"an allocation outlived the next but one": {"a gang has one allocation at once", func(h *History) {
+			h.Dirs = append(h.Dirs,
+				Dir{Allocation: "set-2-z", Gang: "set", Generation: 2, FirstSeen: at(9.5), LastSeen: at(9.6), Ended: at(9.6)},
+				Dir{Allocation: "set-3-z", Gang: "set", Generation: 3, FirstSeen: at(8.5)})
 		}},
 		"two allocations of one generation": {"a gang has one allocation at once", func(h *History) {
 			h.Dirs = append(h.Dirs, Dir{Allocation: "set-1-z", Gang: "set", Generation: 1, FirstSeen: at(20)})
@@ -109,11 +153,54 @@ func TestEachFaultIsTold(t *testing.T) {
 		"a killed process without a killer": {"a pod's end is true", func(h *History) {
 			h.Processes[2].Ended, h.Pods[2].Seen[2].Code = time.Time{}, code(137)
 		}},
+		"a killed process that was deleted when it had ended": {"a pod's end is true", func(h *History) {
+			h.Processes[2].Ended, h.Pods[2].Seen[2].Code, h.Pods[2].Deleting = time.Time{}, code(137), at(6.5)
+		}},
+		"a deletion does not change a code": {"a pod's end is true", func(h *History) {
+			h.Pods[2].Seen[2].Code, h.Pods[2].Deleting = code(137), at(4)
+		}},
+		"a slurmctld that forgot does not change a code": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
+			h.Pods[2].Seen[2].Code = code(137)
+		}},
+		"a power cut of long before its job": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(-30), Until: at(-20)}}
+			h.Scans, h.Processes[2].Ended, h.Pods[2].Seen[2].Code = 99, time.Time{}, code(137)
+		}},
+		"a pod without an allocation, while a node was off": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(0), Until: at(9)}}
+			h.Pods = append(h.Pods, Pod{UID: "d", Seen: []Sight{{At: at(1), Phase: "Pending"}, {At: at(3), Phase: "Failed", Code: code(137)}}, Gone: at(4)})
+		}},
+		"a job that failed before it ran, whatever slurmctld": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(30), Until: at(31)}}
+			h.Processes, h.Dirs[1].Claims = h.Processes[:2], nil
+			h.Pods[2].Seen[2] = Sight{At: at(40), Phase: "Failed", Allocation: "job-1-y", Job: "2", Code: code(137)}
+			h.Scans, h.Pods[2].Gone = 99, at(41)
+		}},
+		"a power cut long after a process told its code": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(24), Until: at(25)}}
+			h.Pods[2].Seen[2] = Sight{At: at(30), Phase: "Failed", Allocation: "job-1-y", Job: "2", Node: "hpc3", Code: code(137)}
+			h.Pods[2].Gone = at(40)
+		}},
+		"a slurmctld that was killed knew a job of a minute ago": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
+			h.Jobs[1].Submitted, h.Jobs[1].Started = at(-60), at(-59)
+			h.Processes[2].Ended, h.Pods[2].Seen[2].Code = time.Time{}, code(137)
+		}},
+		"an agent that was killed after the end": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: KillAgent, Allocation: "job-1-y", At: at(7), Until: at(7)}}
+			h.Processes[2].Ended, h.Pods[2].Seen[2].Code = time.Time{}, code(137)
+		}},
+		"a spool that was full when a job began": {"a pod's end is true", func(h *History) {
+			h.Deeds = []Deed{{Kind: "fillSpool", At: at(1), Until: at(5)}, {Kind: StopSlurmctld, At: at(1), Until: at(2)}}
+			h.Processes, h.Dirs[1].Claims, h.Pods[2].Seen[2].Code = h.Processes[:2], nil, code(137)
+		}},
 		"a pod that failed before it began": {"a pod's end is true", func(h *History) { h.Processes = h.Processes[:2] }},
 		"an end that changed": {"an end is final", func(h *History) {
 			s := h.Pods[2].Seen
 			h.Pods[2].Seen = []Sight{s[0], s[1], {At: at(6), Phase: "Failed", Allocation: "job-1-y", Code: code(1)}, s[2]}
 		}},
+		"an allocation with another outcome than before": {"an end is final", func(h *History) { h.Dirs[0].Outcomes = []string{"Succeeded", "Failed"} }},
 		"a running pod that waits again": {"an end is final", func(h *History) {
 			s := h.Pods[2].Seen
 			h.Pods[2].Seen = []Sight{s[0], s[1], {At: at(4), Phase: "Pending", Allocation: "job-1-y"}, s[2]}
@@ -151,6 +238,18 @@ func TestWhatADeedExplains(t *testing.T) {
 			h.Deeds = []Deed{{Kind: CancelJob, Allocation: "job-1-y", At: at(4), Until: at(4)}}
 		},
 		"its node crashed": func(h *History) { h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(4), Until: at(9)}} },
+		"its job's id was given again": func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(-3), Until: at(0.5)}}
+			h.Dirs = append(h.Dirs, Dir{Allocation: "old-1-z", Gang: "old", Generation: 1, Claims: []string{"2"}})
+		},
+		"slurmctld forgot a job without a trace": func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
+			h.Jobs = h.Jobs[:1]
+		},
+		"a job was cancelled by Slurm after a kill": func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
+			h.Jobs[1].Submitted, h.Jobs[1].Started, h.Jobs[1].State = at(-60), at(-59), "NODE_FAIL"
+		},
 		"slurmctld forgot": func(h *History) { h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,8 +273,37 @@ func TestWhatADeedExplains(t *testing.T) {
 		h.Pods[3].Deleting = time.Time{}
 		assert.NotEmpty(t, Check(h), "nobody has deleted it")
 	})
+	t.Run("a pod whose Node object was long gone is failed by Kubernetes", func(t *testing.T) {
+		h := healthy()
+		h.Scans, h.Pods[2].Gone = 99, at(60)
+		h.Pods[2].Seen[2] = Sight{At: at(50), Phase: "Failed", Allocation: "job-1-y", Job: "2"}
+		assert.NotEmpty(t, Check(h), "nobody has deleted the Node object")
+		h.Deeds = []Deed{{Kind: "deleteNode", At: at(4), Until: at(4)}}
+		assert.Empty(t, Check(h))
+	})
+	t.Run("a power cut just after a process's last word", func(t *testing.T) {
+		h := healthy()
+		h.Deeds = []Deed{{Kind: CrashNode, Node: "hpc3", At: at(5.5), Until: at(9)}}
+		h.Pods[2].Seen[2].Code = code(137)
+		assert.Empty(t, Check(h))
+	})
+	t.Run("a slurmctld that has just begun starts a job that can have no step", func(t *testing.T) {
+		h := healthy()
+		h.Processes, h.Pods[2].Seen[2].Code = h.Processes[:2], code(137)
+		h.Deeds = []Deed{{Kind: StopSlurmctld, At: at(-3), Until: at(1)}}
+		assert.NotEmpty(t, Check(h), "Slurm did not say so")
+		h.Pods[2].Seen[2].Message = "srun: error: Unable to create step for job 2: Invalid generic resource (gres) specification"
+		assert.Empty(t, Check(h))
+	})
+	t.Run("a job that Slurm starts again is one", func(t *testing.T) {
+		h := healthy()
+		h.Jobs = append(h.Jobs, h.Jobs[0])
+		h.Jobs[0].State, h.Jobs[0].Ended, h.Jobs[2].Submitted, h.Jobs[2].Started = "NODE_FAIL", at(2), at(3), at(3)
+		assert.Empty(t, Check(h))
+	})
 	t.Run("a heterogeneous job has several lines", func(t *testing.T) {
 		h := healthy()
+		h.Dirs[0].Groups = 2
 		h.Jobs = append(h.Jobs, Job{ID: "2", Name: "set-1-x", State: "COMPLETED", Submitted: at(1), Started: at(2), Ended: at(8), Nodes: "hpc3"})
 		assert.Empty(t, Check(h))
 	})

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -58,6 +60,7 @@ func deeds() map[string]doer {
 		"fillSpool":   (*storm).fillSpool,
 		"freezeSpool": (*storm).freezeSpool,
 		"cutWire":     (*storm).cutWire,
+		"killGateway": (*storm).killGateway,
 	}
 }
 
@@ -162,8 +165,7 @@ func (s *storm) deletePod(ctx context.Context, o order, d *checker.Deed) error {
 func (s *storm) deleteNamespace(ctx context.Context, o order, d *checker.Deed) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.replaceNamespace(o.Pick)}}
 	d.Target = ns.Name
-	s.createNamespace(ctx)
-	return s.client.Delete(ctx, ns)
+	return errors.Join(s.createNamespace(ctx), s.client.Delete(ctx, ns))
 }
 
 func (s *storm) deleteNode(ctx context.Context, _ order, d *checker.Deed) error {
@@ -190,18 +192,23 @@ func (s *storm) spareNode(_ context.Context, o order, _ *checker.Deed) error { l
 // killAgent kills a process of the agent's in some job: a slot's, a launcher, or the one
 // that stands before a pod's own.
 func (s *storm) killAgent(_ context.Context, o order, d *checker.Deed) error {
-	type agent struct{ pid, allocation string }
-	var agents []agent
-	for _, p := range s.agentProcesses() {
-		agents = append(agents, agent{p.pid, p.allocation})
-	}
-	a, ok := pick(agents, func(a agent) string { return a.allocation + " " + a.pid }, o)
+	return killOne(s.agentProcesses(), o, d)
+}
+
+// killGateway kills the process on the login node by which a node that is far away does
+// everything, in the midst of whatever it does.
+func (s *storm) killGateway(_ context.Context, o order, d *checker.Deed) error {
+	return killOne(s.gateways(), o, d)
+}
+
+func killOne(processes []agentProcess, o order, d *checker.Deed) error {
+	p, ok := pick(processes, func(p agentProcess) string { return p.allocation + " " + p.pid }, o)
 	if !ok {
 		return errNobody
 	}
-	d.Target, d.Allocation = "process "+a.pid, a.allocation
-	var pid int
-	if _, err := fmt.Sscan(a.pid, &pid); err != nil {
+	d.Target, d.Allocation = "process "+p.pid, p.allocation
+	pid, err := strconv.Atoi(p.pid)
+	if err != nil {
 		return err
 	}
 	return syscall.Kill(pid, syscall.SIGKILL)
@@ -209,8 +216,20 @@ func (s *storm) killAgent(_ context.Context, o order, d *checker.Deed) error {
 
 type agentProcess struct{ pid, allocation, exe, command string }
 
-// agentProcesses are those of the jobs' agents on the machine; a gateway is none.
-func (s *storm) agentProcesses() (found []agentProcess) {
+// agentProcesses are those of the jobs' agents on the machine.
+func (s *storm) agentProcesses() []agentProcess {
+	return slices.DeleteFunc(s.programs(), func(p agentProcess) bool { return p.allocation == "" })
+}
+
+// gateways are the processes that serve the node on the login node.
+func (s *storm) gateways() []agentProcess {
+	return slices.DeleteFunc(s.programs(), func(p agentProcess) bool {
+		return p.allocation != "" || !slices.Contains(strings.Fields(p.command), "gateway")
+	})
+}
+
+// programs are the machine's processes whose program is on the site's filesystem.
+func (s *storm) programs() (found []agentProcess) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*") // only a bad pattern is an error
 	for _, dir := range dirs {
 		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
@@ -225,9 +244,7 @@ func (s *storm) agentProcesses() (found []agentProcess) {
 				p.allocation = string(name)
 			}
 		}
-		if p.allocation != "" {
-			found = append(found, p)
-		}
+		found = append(found, p)
 	}
 	return found
 }

@@ -113,7 +113,8 @@ func chaosLanes(kills int, overSSH bool) []lane {
 		{name: "spool", least: ms(5000), most: ms(15000), choices: []choice{{"fillSpool", 1, ms(1000), ms(7000)}, {"freezeSpool", 1, ms(500), ms(4000)}}},
 	}
 	if overSSH {
-		lanes = append(lanes, lane{name: "wire", least: ms(4000), most: ms(15000), choices: []choice{{"cutWire", 1, ms(500), ms(9000)}}})
+		lanes = append(lanes, lane{name: "wire", least: ms(4000), most: ms(15000), choices: []choice{{"cutWire", 1, ms(500), ms(9000)}}},
+			lane{name: "gateway", least: ms(3000), most: ms(15000), choices: []choice{{"killGateway", 1, 0, 0}}})
 	}
 	return lanes
 }
@@ -155,4 +156,17 @@ func TestPlan(t *testing.T) {
 	}
 	assert.Equal(t, of(all, "users"), of(plan(7, time.Minute, chaosLanes(100, false)), "users"), "a lane's dice are its own")
 	assert.Len(t, of(plan(7, time.Minute, chaosLanes(100, false)), "node"), 100)
+}
+
+func TestDisasters(t *testing.T) {
+	for line, want := range map[string]int{
+		`level=INFO msg=submitted`:                             0,
+		`panic: assignment to nil map`:                         1,
+		`WARNING: DATA RACE`:                                   1,
+		`fatal error: concurrent map read`:                     1,
+		`err="Pod \"p\" is invalid: status.message: Required"`: 1,
+		`err="Pod \"p\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"`: 0,
+	} {
+		assert.Len(t, disasters("one\n"+line+"\ntwo"), want, line)
+	}
 }

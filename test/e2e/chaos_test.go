@@ -242,8 +242,7 @@ func (s *storm) judge(left []string) {
 	history := s.recorder.History(processes, jobs, left)
 	violations := checker.Check(history)
 	s.keep(history, violations)
-	s.Logf("%d owners, %d pods, %d processes, %d jobs, %d allocations, %d deeds; %s in all",
-		s.made, len(history.Pods), len(processes), len(jobs), len(history.Dirs), len(history.Deeds), time.Since(s.began).Round(time.Second))
+	s.Logf("%s in all; %s", time.Since(s.began).Round(time.Second), checker.Tally(history))
 	for _, v := range violations {
 		s.Errorf("%v", v)
 	}

@@ -14,11 +14,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: judge HISTORY.json")
 		os.Exit(2)
 	}
-	violations, err := judge(os.Args[1])
+	history, err := read(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "judge:", err)
 		os.Exit(2)
 	}
+	fmt.Println(checker.Tally(history))
+	violations := checker.Check(history)
 	for _, v := range violations {
 		fmt.Println(v)
 	}
@@ -27,14 +29,13 @@ func main() {
 	}
 }
 
-func judge(path string) ([]checker.Violation, error) {
+func read(path string) (history checker.History, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return history, err
 	}
-	var history checker.History
 	if err := json.Unmarshal(data, &history); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
+		return history, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return checker.Check(history), nil
+	return history, nil
 }
