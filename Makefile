@@ -97,8 +97,8 @@ bench: devcluster build ## Measure next to the bare tools: a table, and JSON and
 	@go run -C test/plot . $(CURDIR)/dist/bench/figures.json
 
 .PHONY: scale
-scale: devcluster ## Run thousands of simulated pods on a virtual node: a table next to the goals (PODS=10000 GANGS=100 SEED=1): docs/scale.md
-	go run ./test/scale --pods $(or $(PODS),10000) --gangs $(or $(GANGS),100) --seed $(or $(SEED),1) $(SCALE)
+scale: devcluster ## Run thousands of simulated pods on a virtual node: a table next to the goals (PODS=10000 GANGS=100 SEED=1), or a storm over them (FAILURES=0.1 KILLS=5): docs/scale.md
+	go run ./test/scale --pods $(or $(PODS),10000) --gangs $(or $(GANGS),100) --seed $(or $(SEED),1) --failures $(or $(FAILURES),0) --kills $(or $(KILLS),0) $(SCALE)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, shellcheck, generated files up to date

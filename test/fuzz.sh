@@ -4,11 +4,21 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# module is the directory of the module that a package is of: some are nested.
+module() {
+  local dir=$1
+  until [[ -e $dir/go.mod ]]; do dir=$(dirname "$dir"); done
+  echo "$dir"
+}
+
 time=${1:-30s}
 pattern=${2:-.}
 failed=0
 while IFS=: read -r file fuzzer; do
-  echo "$fuzzer in ./$(dirname "$file"), for $time"
-  go test -run '^$' -fuzz "^$fuzzer\$" -fuzztime "$time" -fuzzminimizetime 5s -parallel "${GOMAXPROCS:-2}" "./$(dirname "$file")" || failed=1
+  package=$(dirname "$file")
+  echo "$fuzzer in ./$package, for $time"
+  module=$(module "$package")
+  go test -C "$module" -run '^$' -fuzz "^$fuzzer\$" -fuzztime "$time" -fuzzminimizetime 1x -parallel "${GOMAXPROCS:-2}" \
+    "./$(realpath --relative-to="$module" "$package")" || failed=1
 done < <(git ls-files --cached --others --exclude-standard '*_test.go' | grep -v '^bin/' | xargs grep -o '^func Fuzz[A-Za-z0-9_]*' | sed 's/func //' | grep -E ":.*$pattern")
 exit "$failed"

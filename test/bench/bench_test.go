@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestChoose(t *testing.T) {
@@ -66,6 +67,12 @@ func TestGoals(t *testing.T) {
 	assert.Equal(t, "≤ 1.25×", ratioAtMost(1.25).String())
 	assert.Equal(t, "≥ 0.98×", ratioAtLeast(0.98).String())
 	assert.Equal(t, "≤ 80", atMost(80).String())
+	none := figure{Goal: atMost(0), Ours: []float64{0, 0, 3}}
+	assert.True(t, none.reached())
+	none.Ours = []float64{0, 3, 3}
+	assert.False(t, none.reached(), "none is a goal too")
+	assert.Equal(t, "≤ 0", atMost(0).String())
+	assert.False(t, figure{Goal: atMost(2)}.reached(), "nothing was measured")
 }
 
 func TestTheReportIsATableAndJSON(t *testing.T) {
@@ -92,6 +99,80 @@ load
 	assert.Equal(t, r, &back)
 }
 
+func TestFiguresOfOtherRunsStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "figures.json")
+	first, second := &report{Time: time.Unix(100, 0).UTC()}, &report{Time: time.Unix(200, 0).UTC()}
+	first.add("start", figure{What: "a gang starts", Ours: []float64{1}})
+	first.add("load, 20 running pods in gangs of 10", figure{What: "memory", Ours: []float64{1}})
+	first.add("flux 0.77, submissions", figure{What: "Submit", Ours: []float64{1}})
+	require.NoError(t, first.save(path))
+	second.add("load, 0 running pods", figure{What: "memory", Ours: []float64{2}})
+	second.add("flux test, submissions", figure{What: "Submit", Ours: []float64{2}})
+	require.NoError(t, second.save(path))
+	assert.Len(t, second.Figures, 2, "the table is of this run")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var both report
+	require.NoError(t, json.Unmarshal(text, &both))
+	require.Len(t, both.Figures, 3, "what was measured anew is not there twice")
+	assert.Equal(t, "a gang starts", both.Figures[2].What)
+	assert.Equal(t, first.Time, both.Figures[2].Time)
+	assert.Zero(t, both.Figures[0].Time)
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	require.ErrorContains(t, second.save(path), "to which new ones are to be added")
+}
+
+func TestWhatAWindowUsed(t *testing.T) {
+	at := time.Unix(100, 0)
+	before := moment{at: at, rpcs: 10, processes: map[int]usage{1: {rss: 60}, 2: {name: "gangline-agent"}}}
+	after := moment{at: at.Add(time.Minute), rpcs: 71, writes: 3, processes: map[int]usage{
+		1: {rss: 64, cpu: 6 * time.Second}, 2: {name: "gangline-agent", rss: 20, own: 8, cpu: 3 * time.Second},
+	}}
+	c, err := between(before, after, 1, true)
+	require.NoError(t, err)
+	assert.Equal(t, cost{rpcs: 60, writes: 3, nodeRSS: 64, nodeCPU: 10, agents: 1, agentRSS: 20, agentOwn: 8, agentCPU: 5}, c)
+	_, err = between(before, after, 7, true)
+	require.ErrorContains(t, err, "the process 7 of gangline-node is not there")
+	delete(before.processes, 2)
+	_, err = between(before, after, 1, true)
+	require.ErrorContains(t, err, "no agent runs")
+	_, err = between(before, after, 1, false)
+	require.NoError(t, err)
+}
+
+func TestLoadHasGoals(t *testing.T) {
+	idle := loadFigures(0, []cost{{rpcs: 60}, {rpcs: 62}}, nil)
+	assert.Equal(t, []float64{60, 62}, idle[0].Ours, "a round is a window")
+	assert.Nil(t, idle[0].Goal)
+	busy := loadFigures(100, []cost{{rpcs: 70, writes: 1, nodeRSS: 79}}, idle[0].Ours)
+	assert.False(t, busy[0].reached(), "they are to be as many as without a pod")
+	assert.False(t, busy[1].reached(), "nothing is to be written")
+	assert.True(t, busy[2].reached())
+}
+
+func TestWritesByKind(t *testing.T) {
+	k := madePerPod(map[string]float64{"pods": 1}, map[string]float64{"pods": 3, "pods/status": 4, "events": 8, "serviceaccounts/token": 2, "podgroups": 2}, 2)
+	assert.Equal(t, kinds{pods: 3, events: 4, others: 2}, k)
+}
+
+func TestALogThatIsNotThereHasNoRate(t *testing.T) {
+	_, err := readRate(0, 0.1)
+	require.ErrorContains(t, err, "kubectl logs printed 0 bytes")
+	rate, err := readRate(20e6, 2)
+	require.NoError(t, err)
+	assert.InDelta(t, 10, rate, 0)
+}
+
+func TestAPodThatFailsNeverStarts(t *testing.T) {
+	for phase, want := range map[corev1.PodPhase]bool{corev1.PodPending: false, corev1.PodRunning: true, corev1.PodSucceeded: true} {
+		yes, err := started(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
+		require.NoError(t, err)
+		assert.Equal(t, want, yes, phase)
+	}
+	_, err := started(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeFailure"}})
+	require.ErrorContains(t, err, "NodeFailure")
+}
+
 func TestProcFiles(t *testing.T) {
 	cpu, err := cpuTime([]byte("12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20"))
 	require.NoError(t, err)
@@ -102,7 +183,7 @@ func TestProcFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 2, rss, 0)
 	assert.InDelta(t, 1, own, 0)
-	mine, err := processes()
+	mine, err := processes("/")
 	require.NoError(t, err)
 	assert.NotContains(t, mine, os.Getpid(), "a test is no program of Gangline's")
 }

@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// execRounds is how often a program that does nothing is run in a pod, and in a job.
-const execRounds = 20
-
 // measureExec reports how long kubectl exec takes, next to a step of srun in the same
 // allocation.
 func (b *bench) measureExec(ctx context.Context) error {
@@ -42,7 +39,7 @@ func (b *bench) measureExec(ctx context.Context) error {
 		ours := func() (float64, error) { return call("exec", g.first, "--", "true") }
 		f := figure{What: "kubectl exec POD -- true (bare: srun --overlap true)", Unit: "s"}
 		alone := figure{What: "  of which kubectl takes to ask for the pod", Unit: "s"}
-		for round := range execRounds + 1 {
+		for round := range b.execRounds + 1 {
 			one, other, err := inTurn(round, bare, ours)
 			if err != nil {
 				return err

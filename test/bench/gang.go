@@ -27,7 +27,7 @@ const (
 const jobSetLabel = "jobset.sigs.k8s.io/jobset-name="
 
 // manifest is a JobSet of pods that run a shell's line.
-func manifest(name string, pods, gpus int, line string) string {
+func (b *bench) manifest(name string, pods, gpus int, line string) string {
 	return fmt.Sprintf(`
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -43,14 +43,14 @@ spec:
           metadata: {annotations: {%s: "%d"}}
           spec:
             restartPolicy: Never
-            nodeSelector: {kubernetes.io/hostname: bench}
+            nodeSelector: {kubernetes.io/hostname: %s}
             tolerations: [{key: virtual-kubelet.io/provider, operator: Exists}]
             containers:
             - name: worker
               image: host
               command: [sh, -c, "%s"]
               resources: {requests: {cpu: "%d", memory: 256Mi}, limits: {nvidia.com/gpu: "%d"}}
-`, name, pods, wellknown.AnnotationMPISlots, mpiSlots, line, cpus, gpus)
+`, name, pods, wellknown.AnnotationMPISlots, mpiSlots, b.name, line, cpus, gpus)
 }
 
 // gang is a running JobSet whose pods wait.
@@ -64,7 +64,7 @@ type gang struct {
 // withGang starts a gang, calls use, and ends it.
 func (b *bench) withGang(ctx context.Context, name string, pods int, use func(gang) error) (err error) {
 	line := "trap 'exit 0' TERM; sleep 3600 & wait"
-	if _, err := b.env.Kubectl(ctx, manifest(name, pods, 0, line), "apply", "-f", "-"); err != nil {
+	if _, err := b.env.Kubectl(ctx, b.manifest(name, pods, 0, line), "apply", "-f", "-"); err != nil {
 		return err
 	}
 	defer func() {

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// window is how long calls, memory and CPU time are watched while nothing changes.
-	window = time.Minute
-	// gangSize is how many pods a gang of the load has.
-	gangSize = 10
+	// windows are how often calls, memory and CPU time are watched while nothing changes.
+	windows = 3
+	// A gang of the load has gangSize pods, or manySize where there are more than manyPods:
+	// large gangs keep the number of bare Slurm's own processes small.
+	gangSize, manySize, manyPods = 10, 100, 100
 	// endsPerSecond is how many pods end in a second, for the lag of their status.
 	endsPerSecond = 10
 )
@@ -33,7 +34,7 @@ const (
 func (b *bench) measureLoad(ctx context.Context) (err error) {
 	l := load{bench: *b}
 	l.env, err = harness.Start(ctx, harness.Options{
-		Root: b.root, Name: "load", Dir: filepath.Join(benchDir, "load"), WorkloadManager: "slurm", Nodes: nodes,
+		Root: b.root, Name: b.name + "-load", Dir: filepath.Join(b.dir(), "load"), WorkloadManager: "slurm", Nodes: nodes,
 		ControlPlane: b.env.ControlPlane, Progress: os.Stderr,
 		Slurm: func(c *slurm.Config) { c.CPUs, c.MemoryMB = 512, 1<<20 },
 	})
@@ -59,7 +60,11 @@ func (b *bench) measureLoad(ctx context.Context) (err error) {
 	return nil
 }
 
-type load struct{ bench }
+type load struct {
+	bench
+	// idleRPCs are those a minute without a pod.
+	idleRPCs []float64
+}
 
 // loadManifest is a JobSet whose pods end one after the other from a given second on, and
 // write down when they do.
@@ -79,7 +84,7 @@ spec:
           spec:
             restartPolicy: Never
             terminationGracePeriodSeconds: 1
-            nodeSelector: {kubernetes.io/hostname: load}
+            nodeSelector: {kubernetes.io/hostname: %[6]s}
             tolerations: [{key: virtual-kubelet.io/provider, operator: Exists}]
             containers:
             - name: worker
@@ -90,10 +95,9 @@ spec:
 
 // with runs so many pods, watches them, and lets them end.
 func (l *load) with(ctx context.Context, pods int, ends string) (err error) {
-	// Large gangs keep the number of bare Slurm's own processes small.
 	size := gangSize
-	if pods > 100 {
-		size = 100
+	if pods > manyPods {
+		size = manySize
 	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
@@ -104,7 +108,7 @@ func (l *load) with(ctx context.Context, pods int, ends string) (err error) {
 		}), os.RemoveAll(filepath.Join(ends, "go")))
 	}()
 	for first := 0; first < pods; first += size {
-		manifest := fmt.Sprintf(loadManifest, first/size, min(size, pods-first), ends, first, endsPerSecond)
+		manifest := fmt.Sprintf(loadManifest, first/size, min(size, pods-first), ends, first, endsPerSecond, l.env.Name)
 		if _, err := l.env.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
 			return err
 		}
@@ -112,15 +116,23 @@ func (l *load) with(ctx context.Context, pods int, ends string) (err error) {
 	if err := l.allRun(ctx, pods); err != nil {
 		return err
 	}
-	cost, err := l.watch(ctx)
+	costs, err := l.watch(ctx, pods > 0)
 	if err != nil {
 		return err
 	}
-	l.report.add(fmt.Sprintf("load, %d running pods", pods), cost.figures(pods)...)
+	title := "load, 0 running pods"
+	if pods > 0 {
+		title = fmt.Sprintf("load, %d running pods in gangs of %d", pods, size)
+	}
+	figures := loadFigures(pods, costs, l.idleRPCs)
+	if pods == 0 {
+		l.idleRPCs = figures[0].Ours
+	}
+	l.report.add(title, figures...)
 	if pods == 0 {
 		return nil
 	}
-	return l.end(ctx, pods, ends)
+	return l.end(ctx, title, pods, ends)
 }
 
 func (l *load) allRun(ctx context.Context, pods int) error {
@@ -152,46 +164,81 @@ type cost struct {
 	agents            int
 }
 
-func (c cost) figures(pods int) []figure {
-	figures := []figure{
-		{What: "RPCs to slurmctld a minute (sdiag)", Unit: "RPCs", Ours: []float64{c.rpcs}},
-		{What: "writes of pods to the API server a minute", Unit: "writes", Ours: []float64{c.writes}},
-		{What: "memory of gangline-node (RSS)", Unit: "MiB", Ours: []float64{c.nodeRSS}},
-		{What: "CPU of gangline-node", Unit: "% of a core", Ours: []float64{c.nodeCPU}},
+// sameRPCs is by how much their number may seem to grow with the pods, since a window
+// may hold one query more.
+const sameRPCs = 1.05
+
+// loadFigures are those of some windows; idle are the RPCs a minute without a pod.
+func loadFigures(pods int, costs []cost, idle []float64) []figure {
+	of := func(what, unit string, goal *goal, value func(cost) float64) figure {
+		f := figure{What: what, Unit: unit, Goal: goal}
+		for _, c := range costs {
+			f.Ours = append(f.Ours, value(c))
+		}
+		return f
+	}
+	const mb = 1.048576 // of a MiB
+	var few, small *goal
+	if pods > 0 && len(idle) > 0 {
+		few = atMost(sameRPCs * median(idle))
 	}
 	if pods == 100 {
-		figures[2].Goal = atMost(80)
+		small = atMost(80)
 	}
-	if c.agents == 0 {
+	figures := []figure{
+		of("RPCs to slurmctld a minute (sdiag)", "RPCs", few, func(c cost) float64 { return c.rpcs }),
+		of("writes of pods to the API server a minute", "writes", atMost(0), func(c cost) float64 { return c.writes }),
+		of("memory of gangline-node (RSS)", "MiB", small, func(c cost) float64 { return c.nodeRSS }),
+		of("CPU of gangline-node", "% of a core", nil, func(c cost) float64 { return c.nodeCPU }),
+	}
+	if pods == 0 {
 		return figures
 	}
 	return append(figures,
-		figure{What: "memory of the largest agent (RSS)", Unit: "MB", Ours: []float64{c.agentRSS * 1.048576}, Goal: atMost(25)},
-		figure{What: "  of which it shares with no other process", Unit: "MB", Ours: []float64{c.agentOwn * 1.048576}},
-		figure{What: "CPU of an agent, the mean", Unit: "% of a core", Ours: []float64{c.agentCPU}})
+		of("memory of the largest agent (RSS)", "MB", atMost(25), func(c cost) float64 { return c.agentRSS * mb }),
+		of("  of which it shares with no other process", "MB", nil, func(c cost) float64 { return c.agentOwn * mb }),
+		of("CPU of an agent, the mean", "% of a core", nil, func(c cost) float64 { return c.agentCPU }))
 }
 
-func (l *load) watch(ctx context.Context) (c cost, err error) {
-	if err := pause(ctx, 15*time.Second); err != nil { // what follows a start is no steady state
-		return c, err
+// watch takes what is used in each of some windows.
+func (l *load) watch(ctx context.Context, agents bool) (costs []cost, err error) {
+	if err := pause(ctx, l.settle); err != nil {
+		return nil, err
 	}
 	before, err := l.take(ctx)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	if err := pause(ctx, window); err != nil {
-		return c, err
+	for range windows {
+		if err := pause(ctx, l.window); err != nil {
+			return nil, err
+		}
+		after, err := l.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := between(before, after, l.env.Node.PID(), agents)
+		if err != nil {
+			return nil, err
+		}
+		costs, before = append(costs, c), after
 	}
-	after, err := l.take(ctx)
-	if err != nil {
-		return c, err
+	return costs, nil
+}
+
+// between is what was used from one moment to the next by the node's process and, if there
+// are to be some, by agents.
+func between(before, after moment, node int, agents bool) (c cost, err error) {
+	first, was := before.processes[node]
+	last, is := after.processes[node]
+	if !was || !is {
+		return c, fmt.Errorf("the process %d of gangline-node is not there: nothing can be said of what it uses", node)
 	}
 	minutes := after.at.Sub(before.at).Minutes()
+	percent := func(spent time.Duration) float64 { return spent.Seconds() / minutes / 60 * 100 }
 	c.rpcs = (after.rpcs - before.rpcs - 1) / minutes
 	c.writes = (after.writes - before.writes) / minutes
-	node := l.env.Node.PID()
-	c.nodeRSS = after.processes[node].rss
-	c.nodeCPU = (after.processes[node].cpu - before.processes[node].cpu).Seconds() / minutes / 60 * 100
+	c.nodeRSS, c.nodeCPU = last.rss, percent(last.cpu-first.cpu)
 	var spent time.Duration
 	for pid, p := range after.processes {
 		if first, ok := before.processes[pid]; ok && p.name == "gangline-agent" {
@@ -200,8 +247,11 @@ func (l *load) watch(ctx context.Context) (c cost, err error) {
 			spent += p.cpu - first.cpu
 		}
 	}
+	if agents && c.agents == 0 {
+		return c, errors.New("no agent runs: nothing can be said of what one uses")
+	}
 	if c.agents > 0 {
-		c.agentCPU = spent.Seconds() / float64(c.agents) / minutes / 60 * 100
+		c.agentCPU = percent(spent) / float64(c.agents)
 	}
 	return c, nil
 }
@@ -227,7 +277,7 @@ func (l *load) take(ctx context.Context) (moment, error) {
 		return m, err
 	}
 	m.writes = writes["pods"] + writes["pods/status"]
-	m.processes, err = processes()
+	m.processes, err = processes(l.dir(), l.env.Slurm.SharedDir())
 	return m, err
 }
 
@@ -252,51 +302,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// end lets the pods end, some each second, and reports when the API server knew.
-func (l *load) end(ctx context.Context, pods int, ends string) error {
-	w, err := l.watchPods(ctx, "load")
-	if err != nil {
-		return fmt.Errorf("watching the pods: %w", err)
-	}
-	defer w.Stop()
-	if err := os.WriteFile(filepath.Join(ends, "go"), nil, 0o644); err != nil {
-		return err
-	}
-	known := map[string]time.Time{}
-	err = await(ctx, w, pods, func(p *corev1.Pod) (bool, error) {
-		if p.Status.Phase != corev1.PodSucceeded {
-			return false, nil
-		}
-		if _, ok := known[p.Spec.Hostname]; !ok {
-			known[p.Spec.Hostname] = time.Now()
-		}
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for the pods to end: %w", err)
-	}
-	var lags []float64
-	for host, at := range known {
-		path := filepath.Join(ends, host)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		ns, err := strconv.ParseInt(string(text[:len(text)-1]), 10, 64)
-		if err != nil {
-			return fmt.Errorf("reading when %s ended: %w", host, err)
-		}
-		lags = append(lags, at.Sub(time.Unix(0, ns)).Seconds())
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-	}
-	last := figure{What: "a process's end is in its pod's status after, 99 %", Unit: "s", Ours: []float64{quantile(lags, 0.99)}}
-	if pods >= 1000 {
-		last.Goal = atMost(2)
-	}
-	l.report.add(fmt.Sprintf("load, %d running pods", pods), figure{What: "a process's end is in its pod's status after, median", Unit: "s", Ours: []float64{median(lags)}}, last)
-	return nil
 }

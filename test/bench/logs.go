@@ -100,7 +100,19 @@ func (b *bench) readLogs(ctx context.Context, pod string) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("kubectl logs: %w", err)
 	}
-	return float64(size) / 1e6 / took, nil
+	return readRate(int64(size), took)
+}
+
+// leastRead is how many bytes of a log must have been read for a rate to say something: a
+// rotation leaves at least the last file.
+const leastRead = 1 << 20
+
+// readRate is in MB/s.
+func readRate(bytes int64, seconds float64) (float64, error) {
+	if bytes < leastRead {
+		return 0, fmt.Errorf("kubectl logs printed %d bytes of some %.0f MB", bytes, logMB)
+	}
+	return float64(bytes) / 1e6 / seconds, nil
 }
 
 // printRate reads "took 123" nanoseconds.

@@ -28,7 +28,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{report: newReport()}
+	b := newBench()
 	var only []string
 	var file string
 	cmd := &cobra.Command{
@@ -88,8 +88,8 @@ func measurements() []measurement {
 	}
 }
 
-// benchDir is where all but Slurm's files go.
-const benchDir = "/var/lib/gangline-dev/bench"
+// baseDir is where all but Slurm's files go.
+const baseDir = "/var/lib/gangline-dev"
 
 func choose(only []string) ([]measurement, error) {
 	var chosen []measurement
@@ -108,8 +108,17 @@ func choose(only []string) ([]measurement, error) {
 	return chosen, nil
 }
 
+// newBench measures as make bench does.
+func newBench() *bench {
+	return &bench{name: "bench", execRounds: 20, window: 20 * time.Second, settle: 15 * time.Second, report: newReport()}
+}
+
 type bench struct {
+	name         string // of the virtual node and all that is its own
 	rounds, most int
+	execRounds   int           // how often a program that does nothing is run in a pod, and in a job
+	window       time.Duration // for which what nothing changes costs is watched, each of some times
+	settle       time.Duration // from a start on, which is no steady state
 	root, sshd   string
 	report       *report
 	env          *harness.Environment
@@ -137,13 +146,13 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
 	b.env, err = harness.Start(ctx, harness.Options{
-		Root: root, Name: "bench", Dir: benchDir, WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
+		Root: root, Name: b.name, Dir: b.dir(), WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(benchDir))
+		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(b.dir()))
 	}()
 	if b.config, err = clientcmd.BuildConfigFromFlags("", b.env.ControlPlane.Kubeconfig()); err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
@@ -155,6 +164,8 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 	b.pods = clientset.CoreV1().Pods(metav1.NamespaceDefault)
 	return b.measure(ctx, chosen)
 }
+
+func (b *bench) dir() string { return filepath.Join(baseDir, b.name) }
 
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {
 	for _, m := range chosen {

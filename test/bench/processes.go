@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,9 @@ type usage struct {
 // clockTick is the unit of CPU time in /proc (USER_HZ, see proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// processes are Gangline's that run, by their numbers.
-func processes() (map[int]usage, error) {
+// processes are Gangline's that run from programs below one of the directories, by their
+// numbers.
+func processes(below ...string) (map[int]usage, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		return nil, err
@@ -31,7 +33,8 @@ func processes() (map[int]usage, error) {
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		name := filepath.Base(target)
-		if err != nil || !strings.HasPrefix(name, "gangline-") {
+		ours := slices.ContainsFunc(below, func(dir string) bool { return strings.HasPrefix(target, strings.TrimSuffix(dir, "/")+"/") })
+		if err != nil || !ours || !strings.HasPrefix(name, "gangline-") {
 			continue // it has ended, or is none of ours
 		}
 		dir := filepath.Dir(link)

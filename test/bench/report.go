@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -33,6 +35,8 @@ type figure struct {
 	Measurement string `json:"measurement"`
 	What        string `json:"what"`
 	Unit        string `json:"unit"`
+	// Time is of an earlier run than the report's; zero for the report's own.
+	Time time.Time `json:"time,omitzero"`
 	// Bare is empty where there is nothing to compare with.
 	Bare []float64 `json:"bare,omitempty"`
 	Ours []float64 `json:"ours"`
@@ -46,7 +50,7 @@ type figure struct {
 type goal struct {
 	// Of is what it limits: "ratio" or "ours".
 	Of string `json:"of"`
-	// Least and Most are the limits of the median; one of them is not 0.
+	// Least and Most are the limits of the median; Most is the one if Least is 0.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
 }
@@ -57,7 +61,7 @@ func atMost(most float64) *goal        { return &goal{Of: "ours", Most: most} }
 
 func (g goal) String() string {
 	text, limit := "≤ ", g.Most
-	if g.Most == 0 {
+	if g.Least != 0 {
 		text, limit = "≥ ", g.Least
 	}
 	text += short(limit)
@@ -74,7 +78,13 @@ func (f figure) reached() bool {
 		values = f.Ratio
 	}
 	m := median(values)
-	return m >= f.Goal.Least && (f.Goal.Most == 0 || m <= f.Goal.Most)
+	switch {
+	case len(values) == 0:
+		return false // nothing was measured
+	case f.Goal.Least != 0:
+		return m >= f.Goal.Least
+	}
+	return m <= f.Goal.Most
 }
 
 // add takes a round's figure, of the bare tool and ours.
@@ -139,9 +149,45 @@ func (r *report) print(w io.Writer) error {
 	return nil
 }
 
-// save writes the figures as JSON, whole or not at all.
+// kind is the measurement's name: the first word, without what it was measured with.
+func (f figure) kind() string {
+	kind, _, _ := strings.Cut(f.Measurement, ",")
+	kind, _, _ = strings.Cut(kind, " ")
+	return kind
+}
+
+// merge adds the figures of an earlier report, where this one has none of that kind.
+func (r *report) merge(earlier report) {
+	mine := map[string]bool{}
+	for _, f := range r.Figures {
+		mine[f.kind()] = true
+	}
+	for _, f := range earlier.Figures {
+		if !mine[f.kind()] {
+			if f.Time.IsZero() {
+				f.Time = earlier.Time
+			}
+			r.Figures = append(r.Figures, f)
+		}
+	}
+}
+
+// save writes the figures as JSON, whole or not at all. Those of the file that are not
+// measured anew stay, with their time.
 func (r *report) save(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	all := *r
+	all.Figures = slices.Clone(r.Figures)
+	switch text, err := os.ReadFile(path); {
+	case err == nil:
+		var earlier report
+		if err := json.Unmarshal(text, &earlier); err != nil {
+			return fmt.Errorf("reading the figures of %s, to which new ones are to be added: %w", path, err)
+		}
+		all.merge(earlier)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("reading the figures: %w", err)
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the figures: %w", err)
 	}

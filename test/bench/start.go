@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,11 +15,9 @@ import (
 func (b *bench) measureStart(ctx context.Context) error {
 	c := figure{What: fmt.Sprintf("gang of %d pods, %d CPUs and %d GPUs each: all run (bare: sbatch + srun)", nodes, cpus, gpus), Unit: "s", Goal: ratioAtMost(2)}
 	for round := range b.rounds + 1 {
-		one, err := b.bareSlurm(ctx, round)
-		if err != nil {
-			return err
-		}
-		other, err := b.jobSet(ctx, round)
+		one, other, err := inTurn(round,
+			func() (float64, error) { return b.bareSlurm(ctx, round) },
+			func() (float64, error) { return b.jobSet(ctx, round) })
 		if err != nil {
 			return err
 		}
@@ -65,21 +62,26 @@ func (b *bench) jobSet(ctx context.Context, round int) (float64, error) {
 	}
 	defer pods.Stop()
 	began := time.Now()
-	if _, err := b.env.Kubectl(ctx, manifest(name, nodes, gpus, "sleep 3"), "apply", "-f", "-"); err != nil {
+	if _, err := b.env.Kubectl(ctx, b.manifest(name, nodes, gpus, "sleep 3"), "apply", "-f", "-"); err != nil {
 		return 0, err
 	}
-	running := map[string]bool{}
-	for event := range pods.ResultChan() {
-		if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning {
-			running[pod.Name] = true
-		}
-		if len(running) == nodes {
-			break
-		}
+	soon, cancel := context.WithTimeout(ctx, startsWithin)
+	defer cancel()
+	if err := await(soon, pods, nodes, started); err != nil {
+		return 0, fmt.Errorf("waiting for the gang's %d pods to run: %w", nodes, err)
 	}
 	took := time.Since(began).Seconds()
-	if len(running) < nodes {
-		return 0, errors.New("the watch of the pods ended before all of them ran")
-	}
 	return took, b.quiet(ctx)
+}
+
+// startsWithin is how long a gang may take to start at all: it finds what hangs, not what
+// is slow.
+const startsWithin = 2 * time.Minute
+
+// started tells that a pod runs, or has run. One that has failed never will.
+func started(p *corev1.Pod) (bool, error) {
+	if p.Status.Phase == corev1.PodFailed {
+		return false, fmt.Errorf("pod %s failed: %s %s", p.Name, p.Status.Reason, p.Status.Message)
+	}
+	return p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded, nil
 }

@@ -24,6 +24,8 @@ import (
 const (
 	burstSize = 1000
 	creators  = 8
+	// burstRounds are few, since the objects of a round are there in the next.
+	burstRounds = 2
 )
 
 var (
@@ -108,6 +110,21 @@ func (u burst) run(ctx context.Context, objects dynamic.Interface) (float64, err
 	return time.Since(began).Seconds(), <-created
 }
 
+// inRound is the burst of a round, in a namespace of its own.
+func (u burst) inRound(round int) burst {
+	u.namespace = fmt.Sprintf("%s-%d", u.namespace, round)
+	return u
+}
+
+// settle runs the burst, and waits until all that follows from it is done.
+func (u burst) settle(ctx context.Context, objects dynamic.Interface) (float64, error) {
+	took, err := u.run(ctx, objects)
+	if err != nil {
+		return 0, err
+	}
+	return took, settled(ctx, objects, u.namespace)
+}
+
 func (u burst) create(ctx context.Context, client dynamic.ResourceInterface) error {
 	var next atomic.Int32
 	var group sync.WaitGroup
@@ -166,35 +183,39 @@ func (b *bench) measureTrainJobs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	fmt.Fprintf(os.Stderr, "creating %d JobSets, then as many TrainJobs\n", burstSize)
-	bare, err := bareJobSets.run(ctx, objects)
-	if err != nil {
-		return err
+	burst := figure{What: "until all have JobSets (bare: JobSets created as such)", Unit: "s"}
+	rate := figure{What: "JobSets of TrainJobs", Unit: "1/s"}
+	calls := figure{What: "API calls of the controller for each TrainJob", Unit: "calls"}
+	for round := range min(b.rounds, burstRounds) {
+		fmt.Fprintf(os.Stderr, "creating %d JobSets, and as many TrainJobs\n", burstSize)
+		bare, took, err := inTurn(round,
+			func() (float64, error) { return bareJobSets.inRound(round).settle(ctx, objects) },
+			func() (took float64, err error) {
+				made, took, err := b.callsOf(ctx, func() (float64, error) { return trainJobs.inRound(round).settle(ctx, objects) })
+				calls.Ours = append(calls.Ours, made/burstSize)
+				return took, err
+			})
+		if err != nil {
+			return err
+		}
+		burst.add(bare, took)
+		rate.Ours = append(rate.Ours, burstSize/took)
 	}
-	if err := settled(ctx, objects, bareJobSets.namespace); err != nil {
-		return err
-	}
+	b.report.add(fmt.Sprintf("trainjobs, %d at once", burstSize), burst, rate, calls)
+	return nil
+}
+
+// callsOf counts the controller's API requests while something runs.
+func (b *bench) callsOf(ctx context.Context, run func() (float64, error)) (calls, took float64, err error) {
 	before, err := b.controllerCalls(ctx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	took, err := trainJobs.run(ctx, objects)
-	if err != nil {
-		return err
-	}
-	if err := settled(ctx, objects, trainJobs.namespace); err != nil {
-		return err
+	if took, err = run(); err != nil {
+		return 0, 0, err
 	}
 	after, err := b.controllerCalls(ctx)
-	if err != nil {
-		return err
-	}
-	burst := figure{What: "until all have JobSets (bare: JobSets created as such)", Unit: "s"}
-	burst.add(bare, took)
-	b.report.add(fmt.Sprintf("trainjobs, %d at once", burstSize), burst,
-		figure{What: "JobSets of TrainJobs", Unit: "1/s", Ours: []float64{burstSize / took}},
-		figure{What: "API calls of the controller for each TrainJob", Unit: "calls", Ours: []float64{(after - before) / burstSize}})
-	return nil
+	return after - before, took, err
 }
 
 // settled waits until all JobSets of a namespace have a status and, since

@@ -1,10 +1,11 @@
-// Command plot draws the figures of the benchmarks that have something to be compared
-// with: for each the ratio to the bare tool, from the lowest round to the highest, with
-// the goal. It reads the JSON that test/bench writes and writes figures.svg and
-// figures.png beside it.
+// Command plot draws the figures of the benchmarks: for each that has something to be
+// compared with the ratio to the bare tool, from the lowest round to the highest, with the
+// goal (figures.svg), and what running pods cost against their number (load.svg). It reads
+// the JSON that test/bench writes and writes the pictures beside it, as PNG too.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,13 +36,43 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	picture, height, err := drawing(figures)
-	if err != nil {
-		return err
+	dir := filepath.Dir(args[0])
+	if ratios := withRatio(figures); len(ratios) > 0 {
+		picture, height, err := drawing(ratios)
+		if err != nil {
+			return err
+		}
+		if err := save(dir, "figures", func(c vg.CanvasSizer) { picture.Draw(draw.New(c)) }, height); err != nil {
+			return err
+		}
 	}
+	if panels := panelsOf(figures); len(panels) > 0 {
+		paint, height, err := loadDrawing(panels)
+		if err != nil {
+			return err
+		}
+		return save(dir, "load", paint, height)
+	}
+	return nil
+}
+
+// width is that of all pictures.
+const width = 22 * vg.Centimeter
+
+// save writes a picture in both forms.
+func save(dir, name string, paint func(vg.CanvasSizer), height font.Length) error {
 	for _, kind := range []string{"svg", "png"} {
-		path := filepath.Join(filepath.Dir(args[0]), "figures."+kind)
-		if err := picture.Save(22*vg.Centimeter, height, path); err != nil {
+		path := filepath.Join(dir, name+"."+kind)
+		canvas, err := draw.NewFormattedCanvas(width, height, kind)
+		if err != nil {
+			return fmt.Errorf("drawing %s: %w", path, err)
+		}
+		paint(canvas)
+		var picture bytes.Buffer
+		if _, err := canvas.WriteTo(&picture); err != nil {
+			return fmt.Errorf("drawing %s: %w", path, err)
+		}
+		if err := os.WriteFile(path, picture.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("drawing %s: %w", path, err)
 		}
 	}
@@ -50,15 +81,15 @@ func run(args []string) error {
 
 // figure is what of the benchmarks' is drawn.
 type figure struct {
-	Measurement, What string
-	Ratio             []float64
-	Goal              *struct {
+	Measurement, What, Unit string
+	Ours, Ratio             []float64
+	Goal                    *struct {
 		Of          string
 		Least, Most float64
 	}
 }
 
-// read returns the figures that have ratios.
+// read returns all figures.
 func read(path string) ([]figure, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -68,11 +99,11 @@ func read(path string) ([]figure, error) {
 	if err := json.Unmarshal(text, &report); err != nil {
 		return nil, fmt.Errorf("reading the figures of %s: %w", path, err)
 	}
-	figures := slices.DeleteFunc(report.Figures, func(f figure) bool { return len(f.Ratio) == 0 })
-	if len(figures) == 0 {
-		return nil, fmt.Errorf("%s has no figure with a ratio", path)
-	}
-	return figures, nil
+	return report.Figures, nil
+}
+
+func withRatio(figures []figure) []figure {
+	return slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return len(f.Ratio) == 0 })
 }
 
 // The colours of what is measured and of the goals.

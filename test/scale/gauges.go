@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,18 +42,9 @@ func (g gauges) total() float64 {
 	return sum
 }
 
-// gauges asks the node.
+// gauges asks the node, and the API server what it has used.
 func (w *world) gauges(ctx context.Context) (gauges, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.metrics, nil)
-	if err != nil {
-		return gauges{}, fmt.Errorf("asking the node's metrics: %w", err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return gauges{}, fmt.Errorf("asking the node's metrics: %w", err)
-	}
-	defer response.Body.Close() //nolint:errcheck // only read
-	g, err := parseGauges(response.Body, time.Now())
+	g, err := w.nodeGauges(ctx)
 	if err != nil {
 		return g, err
 	}
@@ -65,19 +57,22 @@ func (w *world) gauges(ctx context.Context) (gauges, error) {
 	return g, err
 }
 
-// rss is the node's memory.
-func (w *world) rss(ctx context.Context) float64 {
+// nodeGauges asks the node alone.
+func (w *world) nodeGauges(ctx context.Context) (gauges, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.metrics, nil)
 	if err != nil {
-		return 0
+		return gauges{}, fmt.Errorf("asking the node's metrics: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0 // it may be between two lives
+		return gauges{}, fmt.Errorf("asking the node's metrics: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
-	g, _ := parseGauges(response.Body, time.Now())
-	return g.rss
+	g, err := parseGauges(response.Body, time.Now())
+	if err == nil && g.rss == 0 {
+		err = errors.New("the node's metrics do not tell its memory")
+	}
+	return g, err
 }
 
 func parseGauges(text io.Reader, now time.Time) (gauges, error) {
@@ -126,9 +121,9 @@ func (p *peak) follow(ctx context.Context, w *world) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		rss := w.rss(ctx)
+		g, _ := w.nodeGauges(ctx) // it may be between two lives
 		p.mu.Lock()
-		p.most = max(p.most, rss)
+		p.most = max(p.most, g.rss)
 		p.mu.Unlock()
 		select {
 		case <-ctx.Done():

@@ -32,6 +32,8 @@ type batch struct {
 	name        string
 	pods, gangs int // 0 gangs for one of each pod
 	scheduled   bool
+	ends        bool   // its programs end by themselves: see program
+	seed        uint64 // of the programs
 }
 
 // size is how many jobs the batch needs.
@@ -58,6 +60,9 @@ func (b batch) pod(i int) *corev1.Pod {
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			}},
 		},
+	}
+	if b.ends {
+		p.Spec.Containers[0].Command, _ = program(b.seed, i)
 	}
 	if !b.scheduled {
 		p.Spec.NodeName = nodeName
@@ -102,7 +107,36 @@ type watched struct {
 
 type seenPod struct {
 	batch, job string
-	phase      corev1.PodPhase
+	// uid and allocation tell whose it is on the HPC side.
+	uid, allocation string
+	phase           corev1.PodPhase
+	reason          string // the pod's own, for what its program has no part in
+	code            int32  // of its program; -1 before it has one
+	broken          string // why what was shown cannot be true, empty for nothing
+}
+
+// sight is what a pod shows.
+func sight(p *corev1.Pod) seenPod {
+	now := seenPod{
+		batch: p.Labels[labelBatch], uid: string(p.UID), job: p.Annotations[wellknown.AnnotationJobID],
+		allocation: p.Annotations[wellknown.AnnotationAllocation], phase: p.Status.Phase, reason: p.Status.Reason, code: -1,
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			now.code = max(now.code, t.ExitCode)
+		}
+	}
+	return now
+}
+
+// after is a sight with what is wrong about its being the next one.
+func (p seenPod) after(before seenPod) seenPod {
+	p.broken = before.broken
+	back := before.phase == corev1.PodRunning && p.phase == corev1.PodPending
+	if back || before.over() && (p.phase != before.phase || p.code != before.code) {
+		p.broken = fmt.Sprintf("it was %s (%d) and became %s (%d)", before.phase, before.code, p.phase, p.code)
+	}
+	return p
 }
 
 // watch begins to watch.
@@ -136,10 +170,22 @@ func onlySeen(o any) (any, error) {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
-			Annotations: map[string]string{wellknown.AnnotationJobID: p.Annotations[wellknown.AnnotationJobID]},
+			Annotations: map[string]string{
+				wellknown.AnnotationJobID: p.Annotations[wellknown.AnnotationJobID], wellknown.AnnotationAllocation: p.Annotations[wellknown.AnnotationAllocation],
+			},
 		},
-		Status: corev1.PodStatus{Phase: p.Status.Phase},
+		Status: corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, ContainerStatuses: ended(p.Status.ContainerStatuses)},
 	}, nil
+}
+
+// ended keeps the exit codes of containers that have ended.
+func ended(all []corev1.ContainerStatus) (codes []corev1.ContainerStatus) {
+	for _, c := range all {
+		if t := c.State.Terminated; t != nil {
+			codes = append(codes, corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: t.ExitCode}}})
+		}
+	}
+	return codes
 }
 
 func (s *watched) creating(name string) {
@@ -155,7 +201,7 @@ func (s *watched) see(o any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods[p.Name] = seenPod{batch: p.Labels[labelBatch], job: p.Annotations[wellknown.AnnotationJobID], phase: p.Status.Phase}
+	s.pods[p.Name] = sight(p).after(s.pods[p.Name])
 	if _, before := s.ran[p.Name]; p.Status.Phase == corev1.PodRunning && !before {
 		s.ran[p.Name] = time.Now()
 	}

@@ -3,13 +3,16 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/gangline/gangline/test/simulator"
+	"github.com/gangline/gangline/test/soak"
 )
 
 // The goals: KWOK's own bar for a pod's creation until it is reported as Running, and
@@ -105,7 +108,7 @@ func (r *report) ramp(b batch, how string, f rampFigures) {
 	r.aim(fmt.Sprintf("≤ %.0f", goalRSS), f.peak/1e6 <= goalRSS)
 }
 
-func (r *report) steady(before, after gauges, asked, answered simulator.Stats) {
+func (r *report) steady(before, after gauges, asked, answered simulator.Stats, growth []soak.Series) {
 	took := after.at.Sub(before.at).Seconds()
 	wrote := 0.0
 	for _, n := range difference(before, after) {
@@ -118,14 +121,32 @@ func (r *report) steady(before, after gauges, asked, answered simulator.Stats) {
 	r.add("  the node's memory (RSS), before and after", "%.0f → %.0f MB", before.rss/1e6, after.rss/1e6)
 	r.aim(fmt.Sprintf("≤ %.0f", goalRSS), after.rss/1e6 <= goalRSS)
 	r.add("  goroutines, before and after", "%.0f → %.0f", before.gorts, after.gorts)
+	for _, s := range growth {
+		r.add("  growth in the second half, "+s.Name, "%+.1f %s", s.Growth(), s.Unit)
+		r.aim(fmt.Sprintf("≤ %.0f %% + %.0f", s.Share*100, s.Slack), s.Flat())
+	}
 }
 
-func (r *report) restart(ready, control time.Duration, ended int, after gauges) {
+func (r *report) restart(ready, control time.Duration, ended int, after gauges, peak float64) {
 	r.add("restart: the Node is Ready", "%s", seconds(ready))
 	r.add(fmt.Sprintf("  %d pods that ended meanwhile are told, a new one runs", ended), "%s", seconds(control))
 	r.aim("≤ "+seconds(goalRestart), control <= goalRestart)
-	r.add("  the node's memory (RSS) after it", "%.0f MB", after.rss/1e6)
-	r.aim(fmt.Sprintf("≤ %.0f", goalRSS), after.rss/1e6 <= goalRSS)
+	r.add("  the node's memory (RSS) at the most, and after it", "%.0f MB, %.0f MB", peak/1e6, after.rss/1e6)
+	r.aim(fmt.Sprintf("≤ %.0f", goalRSS), max(peak, after.rss)/1e6 <= goalRSS)
+}
+
+func (r *report) storm(v verdict, took time.Duration) {
+	r.add("storm: pods that ended by themselves", "%d of %d in %s", v.own, v.batch.pods, seconds(took))
+	for _, harm := range slices.Sorted(maps.Keys(v.harms)) {
+		r.add("  harm to a job: "+string(harm), "%d", v.harms[harm])
+	}
+	for _, reason := range slices.Sorted(maps.Keys(v.harmed)) {
+		r.add("  ended by harm: "+reason, "%d", v.harmed[reason])
+	}
+	r.add("  kills of the node", "%d", len(v.kills))
+	r.add("  jobs; of these second ones after a lost answer", "%d; %d", v.stats.Submitted, v.twins)
+	r.add("  rules that were broken", "%d", len(v.violations))
+	r.aim("0", len(v.violations) == 0)
 }
 
 func (r *report) cleared(b batch, pods int, took time.Duration) {

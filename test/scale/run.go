@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gangline/gangline/test/simulator"
+	"github.com/gangline/gangline/test/soak"
 )
 
 // run is one run of the program.
@@ -54,6 +55,13 @@ func (r *run) all(ctx context.Context) (err error) {
 	}
 	if r.seen, err = r.watch(ctx); err != nil {
 		return err
+	}
+	if r.stormy() {
+		b := batch{name: "storm", pods: r.pods, gangs: r.gangs, ends: true, seed: r.seed}
+		if err := r.storm(ctx, b); err != nil {
+			return err
+		}
+		return r.end(ctx, b)
 	}
 	if r.scheduled > 0 {
 		b := batch{name: "scheduled", pods: r.scheduled, gangs: r.scheduled / 10, scheduled: true}
@@ -125,6 +133,9 @@ func (r *run) ramp(ctx context.Context, b batch, how string) error {
 	if err != nil {
 		return err
 	}
+	if status := difference(before, after)["pods/status patch"]; status < float64(b.pods) {
+		return fmt.Errorf("%d pods run, and gangline_api_writes_total tells of %.0f writes of a pod's status: no figure of writes is true", b.pods, status)
+	}
 	r.report.ramp(b, how, rampFigures{latencies: r.seen, creation: creation, before: before, after: after, peak: high.bytes()})
 	r.world.profile(ctx, r.settings, "heap", "ramp-"+b.name)
 	r.jobs += b.jobs()
@@ -162,7 +173,8 @@ func (r *run) steady(ctx context.Context) error {
 		return err
 	}
 	go r.world.profile(ctx, r.settings, "profile", "steady")
-	if err := wait(ctx, r.window); err != nil {
+	growth, err := r.follow(ctx)
+	if err != nil {
 		return err
 	}
 	after, err := r.gauges(ctx)
@@ -173,11 +185,37 @@ func (r *run) steady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.steady(before, after, asked, answered)
+	r.report.steady(before, after, asked, answered, growth)
 	if wrote := difference(before, after); len(wrote) > 0 {
 		return fmt.Errorf("the node wrote while nothing happened: %v", wrote)
 	}
 	return nil
+}
+
+// samples is how often the node is looked at in the steady state.
+const samples = 20
+
+// follow looks at the node's memory and goroutines for as long as the steady state lasts.
+func (r *run) follow(ctx context.Context) ([]soak.Series, error) {
+	all := []soak.Series{
+		{Name: "memory (RSS)", Unit: "MB", Share: 0.02, Slack: 2}, {Name: "goroutines", Share: 0.02, Slack: 3},
+	}
+	tick := time.NewTicker(r.window / samples)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < r.window; {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+		g, err := r.nodeGauges(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all[0].Add(time.Since(began), g.rss/1e6)
+		all[1].Add(time.Since(began), g.gorts)
+	}
+	return all, nil
 }
 
 // quiet waits until the node writes nothing any more, the Events that wait for their turn
@@ -208,83 +246,6 @@ func (r *run) quiet(ctx context.Context) error {
 	}
 }
 
-// meanwhile is how many gangs end while the node is away.
-const meanwhile = 10
-
-// restart kills the node, has something happen while it is away, and waits until a new
-// process has seen to all of that.
-func (r *run) restart(ctx context.Context, b batch) error {
-	fmt.Fprintln(r.progress, "kill -9 and a new process")
-	if err := r.node.Kill(); err != nil {
-		return fmt.Errorf("killing the node: %w", err)
-	}
-	ended, err := r.endSome(ctx, b)
-	if err != nil {
-		return err
-	}
-	fresh := batch{name: "fresh", pods: 1}
-	if err := r.create(ctx, fresh, r.seen); err != nil {
-		return err
-	}
-	began := time.Now()
-	ready := make(chan error, 1)
-	var readiness time.Duration
-	go func() {
-		err := r.node.Start(ctx)
-		readiness = time.Since(began)
-		ready <- err
-	}()
-	err = r.seen.wait(ctx, patience(b.pods), "gangs that ended while the node was away, or a new one", func() int {
-		told := r.seen.count(b, func(p seenPod) bool { return p.phase == corev1.PodFailed })
-		runs := r.seen.count(fresh, func(p seenPod) bool { return p.phase == corev1.PodRunning })
-		return len(ended) - told + fresh.pods - runs
-	})
-	control := time.Since(began)
-	if err := errors.Join(<-ready, err); err != nil {
-		return err
-	}
-	r.jobs++
-	if err := r.quiet(ctx); err != nil {
-		return err
-	}
-	after, err := r.gauges(ctx)
-	if err != nil {
-		return err
-	}
-	r.report.restart(readiness, control, len(ended), after)
-	r.world.profile(ctx, r.settings, "heap", "restart")
-	stats, err := r.sim.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	if stats.Submitted != r.jobs || len(stats.Twice) > 0 {
-		return fmt.Errorf("%d jobs were submitted in all, not %d; pods that ran twice: %v", stats.Submitted, r.jobs, stats.Twice)
-	}
-	return r.clear(ctx, fresh)
-}
-
-// endSome ends the programs of some gangs, and returns their pods.
-func (r *run) endSome(ctx context.Context, b batch) (map[string]seenPod, error) {
-	jobs, ended := map[string]bool{}, map[string]seenPod{}
-	pods := r.seen.all(b)
-	for _, p := range pods {
-		if len(jobs) < meanwhile {
-			jobs[p.job] = true
-		}
-	}
-	for name, p := range pods {
-		if jobs[p.job] {
-			ended[name] = p
-		}
-	}
-	for job := range jobs {
-		if err := r.sim.EndPods(ctx, job, 3); err != nil {
-			return nil, err
-		}
-	}
-	return ended, nil
-}
-
 // clear deletes a batch and waits until nothing of it is left.
 func (r *run) clear(ctx context.Context, b batch) error {
 	fmt.Fprintf(r.progress, "deleting the pods %s\n", b.name)
@@ -313,7 +274,7 @@ func (r *run) left(ctx context.Context, b batch) error {
 		return err
 	}
 	var others int
-	for _, o := range []batch{{name: "scheduled"}, {name: "bound"}, {name: "fresh"}} {
+	for _, o := range []batch{{name: "scheduled"}, {name: "bound"}, {name: "fresh"}, {name: "storm"}} {
 		if o.name != b.name {
 			others += len(r.seen.all(o))
 		}

@@ -28,7 +28,7 @@ func TestScale(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	r, err := measure(t.Context(), settings{
-		pods: 300, gangs: 3, seed: 1, window: 3 * time.Second, root: root, progress: t.Output(),
+		pods: 300, gangs: 15, seed: 1, window: 3 * time.Second, root: root, progress: t.Output(),
 	})
 	require.NoError(t, err)
 	var table bytes.Buffer
@@ -37,6 +37,20 @@ func TestScale(t *testing.T) {
 	for _, part := range []string{"created → Running reported", "steady state", "restart", "deletion → gone"} {
 		assert.Contains(t, table.String(), part)
 	}
+}
+
+// TestStorm is the short form of make scale FAILURES=… KILLS=….
+func TestStorm(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	r, err := measure(t.Context(), settings{
+		pods: 120, gangs: 60, seed: 1, failures: 0.15, kills: 2, root: root, progress: t.Output(),
+	})
+	require.NoError(t, err)
+	var table bytes.Buffer
+	require.NoError(t, r.print(&table))
+	t.Log("\n" + table.String())
+	assert.Contains(t, table.String(), "ended by harm")
 }
 
 func TestParseGauges(t *testing.T) {

@@ -22,10 +22,11 @@ const envOptions = "GANGLINE_SCALE_OPTIONS"
 
 // simulated are the simulator's options that its process is told.
 type simulated struct {
-	Seed    uint64
-	Nodes   int
-	Latency simulator.Latency
-	Idle    time.Duration
+	Seed     uint64
+	Nodes    int
+	Latency  simulator.Latency
+	Failures simulator.Failures
+	Idle     time.Duration
 }
 
 // runSimulator is the process of the simulator.
@@ -39,7 +40,7 @@ func runSimulator(ctx context.Context) error {
 		return fmt.Errorf("looking up the own user: %w", err)
 	}
 	sim, err := simulator.New(simulator.Options{
-		Seed: told.Seed, Nodes: told.Nodes, Latency: told.Latency, Idle: told.Idle, User: me.Username,
+		Seed: told.Seed, Nodes: told.Nodes, Latency: told.Latency, Failures: told.Failures, Idle: told.Idle, User: me.Username,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

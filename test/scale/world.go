@@ -79,8 +79,12 @@ func (w *world) start(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Fprintln(s.progress, "starting the simulator and the virtual node")
+	nodes := 1 + max(s.pods, s.scheduled)/podsPerHPCNode
+	if s.stormy() {
+		nodes = stormNodes(s.pods)
+	}
 	client, stop, err := startSimulator(ctx, shared, uid, gid, simulated{
-		Seed: s.seed, Nodes: 1 + max(s.pods, s.scheduled)/podsPerHPCNode,
+		Seed: s.seed, Nodes: nodes, Failures: failuresOf(s.failures),
 		Latency: simulator.Latency{Submit: 100 * time.Millisecond, Agent: 200 * time.Millisecond, Pod: 100 * time.Millisecond, Stop: 100 * time.Millisecond},
 		Idle:    max(time.Second, time.Duration(s.pods)*30*time.Microsecond),
 	})

@@ -140,7 +140,7 @@ func (g *agent) start(p *pod) {
 	g.status.Pod = &s
 	g.of.write(g.of.dir.Status(g.index), g.status)
 	if all {
-		g.of.due.at(now.Add(ends), func() { g.finish(p, code, false) })
+		g.of.due.at(now.Add(ends), func() { g.end(p, code) })
 	}
 }
 
@@ -159,10 +159,11 @@ func (g *agent) stop(interrupted bool) {
 	g.after("stop", g.of.sim.options.Latency.Stop, func() { g.finish(p, 128+int32(syscall.SIGTERM), interrupted) })
 }
 
-// end ends the pod as its own program would.
-func (g *agent) end(code int32) {
-	if g.pod != nil && g.pod.started {
-		g.finish(g.pod, code, false)
+// end ends a pod as its own program would.
+func (g *agent) end(p *pod, code int32) {
+	if p != nil && g.pod == p && p.started && !p.ended {
+		g.of.sim.ended(g.of.job.request.Name, p.orders.UID, code)
+		g.finish(p, code, false)
 	}
 }
 

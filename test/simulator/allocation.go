@@ -71,8 +71,8 @@ func (a *allocation) run(ctx context.Context) {
 		a.sim.finish(a.job, wlm.OutcomeFailed)
 		return
 	}
-	if a.sim.chance.happens("job fails", a.sim.options.Failures.Job) {
-		a.vanish(wlm.OutcomeNodeFailure)
+	if fate := a.job.fate; fate.harm != "" {
+		a.due.at(time.Now().Add(fate.after), func() { a.sim.suffer(a.job) })
 	}
 	a.serve(ctx)
 	for _, g := range a.agents {
@@ -208,6 +208,13 @@ func (a *allocation) interrupt(outcome wlm.Outcome) {
 // vanish ends all of it without a word.
 func (a *allocation) vanish(outcome wlm.Outcome) { a.over, a.outcome = true, outcome }
 
+// harms are what is done to an allocation, by the one whose harm it is.
+var harms = map[Harm]func(*allocation){
+	HarmNode:      func(a *allocation) { a.vanish(wlm.OutcomeNodeFailure) },
+	HarmAgents:    (*allocation).agentsDied,
+	HarmPreempted: func(a *allocation) { a.interrupt(wlm.OutcomePreempted) },
+}
+
 // agentsDied is what the launcher does when agents are gone that should not be.
 func (a *allocation) agentsDied() {
 	const killed = 128 + int(syscall.SIGKILL)
@@ -221,7 +228,7 @@ func (a *allocation) agentsDied() {
 // endPods ends the containers that run.
 func (a *allocation) endPods(exitCode int32) {
 	for _, g := range a.agents {
-		g.end(exitCode)
+		g.end(g.pod, exitCode)
 	}
 }
 

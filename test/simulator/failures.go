@@ -72,8 +72,8 @@ func (s *Simulator) FailNode(name string) error {
 	}
 	n.down = true
 	for _, j := range s.jobs {
-		if j.allocation != nil && slices.Contains(j.places, n) {
-			j.allocation.post(func(a *allocation) { a.vanish(wlm.OutcomeNodeFailure) })
+		if j.allocation != nil && j.job.Phase != wlm.PhaseEnded && slices.Contains(j.places, n) {
+			s.harm(j, HarmNode)
 		}
 	}
 	return nil
@@ -102,12 +102,12 @@ func (s *Simulator) node(name string) *node {
 
 // KillAgents kills the agents of a job at once. The launcher sees that and ends the job.
 func (s *Simulator) KillAgents(jobID string) error {
-	return s.withAllocation(jobID, func(a *allocation) { a.agentsDied() })
+	return s.withJob(jobID, func(j *job) { s.harm(j, HarmAgents) })
 }
 
 // EndPods ends all containers of a job's pods that run with an exit code, as their programs would.
 func (s *Simulator) EndPods(jobID string, exitCode int32) error {
-	return s.withAllocation(jobID, func(a *allocation) { a.endPods(exitCode) })
+	return s.withJob(jobID, func(j *job) { j.allocation.post(func(a *allocation) { a.endPods(exitCode) }) })
 }
 
 // Forget has the workload manager know nothing of a job any more, which goes on.
@@ -118,17 +118,18 @@ func (s *Simulator) Forget(jobID string) error {
 	if j == nil {
 		return fmt.Errorf("forgetting job %s: there is none", jobID)
 	}
-	j.forgotten = true
+	s.harm(j, HarmForgotten)
 	return nil
 }
 
-func (s *Simulator) withAllocation(jobID string, do func(*allocation)) error {
+// withJob does something to a job that has nodes, under the lock.
+func (s *Simulator) withJob(jobID string, do func(*job)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j := s.jobs[jobID]
 	if j == nil || j.allocation == nil {
 		return fmt.Errorf("job %s has no nodes", jobID)
 	}
-	j.allocation.post(do)
+	do(j)
 	return nil
 }

@@ -60,10 +60,15 @@ type Failures struct {
 	// Submit is of a submission that fails and leaves no job, Unanswered of one whose job
 	// is taken though the answer says that it failed.
 	Submit, Unanswered float64
+	// Refuse is of a submission that is understood and refused.
+	Refuse float64
 	// List and Cancel are of such a call.
 	List, Cancel float64
-	// Job is of a job whose node fails while it starts.
-	Job float64
+	// Node, Agents, Preempt and Forget are of a job whose HPC node fails, whose agents are
+	// killed, that is preempted, or that the workload manager forgets while it goes on.
+	Node, Agents, Preempt, Forget float64
+	// Within is the longest time after a job's launch until one of these comes; 0 for at once.
+	Within time.Duration
 }
 
 // Behaviour is what becomes of a container.
@@ -74,16 +79,22 @@ type Behaviour struct {
 }
 
 // ByCommand is the default of Options.Behave. "sleep SECONDS" and "true" end well after
-// their time, "false" and "exit CODE" end at once with their code, and everything else
-// runs until it is stopped.
+// their time, "false" and "exit CODE" end at once with their code, "exit CODE SECONDS" after
+// a time, and everything else runs until it is stopped.
 func ByCommand(c spool.ContainerOrders) Behaviour {
 	forever := Behaviour{Runs: -1}
 	if len(c.Argv) == 0 {
 		return forever
 	}
-	argument := ""
+	argument, after := "", time.Duration(0)
 	if len(c.Argv) > 1 {
 		argument = c.Argv[1]
+	}
+	if len(c.Argv) > 2 {
+		var ok bool
+		if after, ok = inSeconds(c.Argv[2]); !ok {
+			return forever
+		}
 	}
 	switch c.Argv[0] {
 	case "true":
@@ -95,15 +106,20 @@ func ByCommand(c spool.ContainerOrders) Behaviour {
 		if err != nil {
 			return forever
 		}
-		return Behaviour{ExitCode: int32(code)} //nolint:gosec // eight bits
+		return Behaviour{Runs: after, ExitCode: int32(code)} //nolint:gosec // eight bits
 	case "sleep":
-		seconds, err := strconv.ParseFloat(argument, 64)
-		if err != nil || seconds < 0 || seconds > (365*24*time.Hour).Seconds() {
-			return forever
+		if runs, ok := inSeconds(argument); ok {
+			return Behaviour{Runs: runs}
 		}
-		return Behaviour{Runs: time.Duration(seconds * float64(time.Second))}
 	}
 	return forever
+}
+
+// inSeconds reads a time of up to a year.
+func inSeconds(text string) (time.Duration, bool) {
+	seconds, err := strconv.ParseFloat(text, 64)
+	ok := err == nil && seconds >= 0 && seconds <= (365*24*time.Hour).Seconds()
+	return time.Duration(seconds * float64(time.Second)), ok
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -122,7 +138,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for name, p := range map[string]float64{
 		"Submit": o.Failures.Submit, "Unanswered": o.Failures.Unanswered, "List": o.Failures.List,
-		"Cancel": o.Failures.Cancel, "Job": o.Failures.Job,
+		"Refuse": o.Failures.Refuse, "Cancel": o.Failures.Cancel, "Node": o.Failures.Node, "Agents": o.Failures.Agents,
+		"Preempt": o.Failures.Preempt, "Forget": o.Failures.Forget,
 	} {
 		if p < 0 || p > 1 {
 			return o, fmt.Errorf("failures.%s is a probability from 0 to 1, not %v", name, p)

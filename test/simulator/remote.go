@@ -62,6 +62,18 @@ func (s *service) Stats(_ Nothing, stats *Stats) error {
 // EndPods is Simulator.EndPods.
 func (s *service) EndPods(o Order, _ *Nothing) error { return s.sim.EndPods(o.Job, o.ExitCode) }
 
+// Accounts is Simulator.Accounts.
+func (s *service) Accounts(_ Nothing, all *map[string]Account) error {
+	*all = s.sim.Accounts()
+	return nil
+}
+
+// FailNode is Simulator.FailNode.
+func (s *service) FailNode(node string, _ *Nothing) error { return s.sim.FailNode(node) }
+
+// RestoreNode is Simulator.RestoreNode.
+func (s *service) RestoreNode(node string, _ *Nothing) error { return s.sim.RestoreNode(node) }
+
 // Serve answers Clients at a listener until the context ends.
 func Serve(ctx context.Context, l net.Listener, s *Simulator) error {
 	server := rpc.NewServer()
@@ -125,6 +137,21 @@ func (c Client) Stats(ctx context.Context) (stats Stats, err error) {
 // EndPods is Simulator.EndPods.
 func (c Client) EndPods(ctx context.Context, jobID string, exitCode int32) error {
 	return c.call(ctx, "EndPods", Order{Job: jobID, ExitCode: exitCode}, &Nothing{})
+}
+
+// Accounts are the simulator's.
+func (c Client) Accounts(ctx context.Context) (all map[string]Account, err error) {
+	return all, c.call(ctx, "Accounts", Nothing{}, &all)
+}
+
+// FailNode is Simulator.FailNode.
+func (c Client) FailNode(ctx context.Context, node string) error {
+	return c.call(ctx, "FailNode", node, &Nothing{})
+}
+
+// RestoreNode is Simulator.RestoreNode.
+func (c Client) RestoreNode(ctx context.Context, node string) error {
+	return c.call(ctx, "RestoreNode", node, &Nothing{})
 }
 
 // call has a connection of its own for each question, so that a simulator that starts

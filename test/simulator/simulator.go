@@ -30,6 +30,8 @@ type Simulator struct {
 	faults  faults
 	stats   Stats
 	starts  map[string]int // runs of each pod, by UID
+
+	accounts map[string]*Account // by the allocation's name
 }
 
 // Stats count what has happened.
@@ -60,6 +62,7 @@ type job struct {
 	needs      []translate.Resources
 	allocation *allocation // once it has nodes
 	forgotten  bool
+	fate       fate
 }
 
 // New makes a simulator. Its jobs run until Close.
@@ -68,7 +71,7 @@ func New(o Options) (*Simulator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a simulated workload manager: %w", err)
 	}
-	s := &Simulator{options: o, chance: newChance(o.Seed), jobs: map[string]*job{}, starts: map[string]int{}}
+	s := &Simulator{options: o, chance: newChance(o.Seed), jobs: map[string]*job{}, starts: map[string]int{}, accounts: map[string]*Account{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	for i := range o.Nodes {
 		s.nodes = append(s.nodes, &node{name: "sim" + strconv.Itoa(i+1), number: i + 1, free: o.Node.resources()})
@@ -113,6 +116,9 @@ func (s *Simulator) Submit(ctx context.Context, r translate.Request) (string, er
 	if i := slices.IndexFunc(needs, func(n translate.Resources) bool { return !fits(s.options.Node.resources(), n) }); i >= 0 {
 		return "", &wlm.RejectedError{Message: fmt.Sprintf("no node has what task %d asks for", i)}
 	}
+	if s.chance.happens("refused", s.options.Failures.Refuse) {
+		return "", &wlm.RejectedError{Message: "the simulated workload manager does not want this job"}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextJob++
@@ -120,11 +126,14 @@ func (s *Simulator) Submit(ctx context.Context, r translate.Request) (string, er
 	j := &job{number: s.nextJob, request: r, needs: needs, job: wlm.Job{
 		ID: strconv.Itoa(s.nextJob), Name: r.Name, User: s.options.User, State: "PENDING", Reason: "Priority",
 		Phase: wlm.PhaseQueued, Submitted: time.Now(),
-	}}
+	}, fate: s.options.Failures.draw(s.chance)}
+	account := s.account(r.Name)
+	account.Submitted = append(account.Submitted, j.job.Submitted)
 	s.jobs[j.job.ID] = j
 	s.queue = append(s.queue, j)
 	s.place()
 	if s.faults.unanswered.take() || s.chance.happens("unanswered", s.options.Failures.Unanswered) {
+		account.Unanswered++
 		return "", errSilent
 	}
 	return j.job.ID, nil

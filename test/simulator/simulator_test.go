@@ -235,8 +235,8 @@ func TestTheSeedDecides(t *testing.T) {
 	}
 	assert.Equal(t, draws(1), draws(1))
 	assert.NotEqual(t, draws(1), draws(2))
-	_, err := New(Options{Failures: Failures{Job: 2}})
-	require.ErrorContains(t, err, "failures.Job is a probability")
+	_, err := New(Options{Failures: Failures{Agents: 2}})
+	require.ErrorContains(t, err, "failures.Agents is a probability")
 }
 
 func TestTheClientIsTheSimulator(t *testing.T) {
@@ -267,6 +267,12 @@ func TestTheClientIsTheSimulator(t *testing.T) {
 	stats, err := c.Stats(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 1, stats.Submitted)
+	require.NoError(t, c.FailNode(t.Context(), "sim2"))
+	require.NoError(t, c.RestoreNode(t.Context(), "sim2"))
+	require.ErrorContains(t, c.FailNode(t.Context(), "none"), "none of that name")
+	accounts, err := c.Accounts(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, accounts["pi"].Submitted, 1)
 	cancel()
 	require.NoError(t, <-served)
 	_, err = c.List(t.Context())

@@ -14,8 +14,15 @@ type Series struct {
 	// Share and Slack are by how much it may grow in the second half and still be flat:
 	// a share of its median, and an amount.
 	Share, Slack float64
-	Points       []Point
+	// PerHour is by how much it may grow in an hour, where it was measured for Long or
+	// more; 0 for any. Share and Slack alone would let a slow leak pass in each half hour.
+	PerHour float64
+	Points  []Point
 }
+
+// Long is for how long something has to be measured for its slope per hour to count: in
+// less the noise of a collector's heap is larger than what leaks.
+const Long = 30 * time.Minute
 
 // Point is one measurement.
 type Point struct {
@@ -66,7 +73,11 @@ func (s Series) Growth() float64 {
 // Flat tells whether it grows by no more than it may. Something of which there is no
 // measurement is not flat.
 func (s Series) Flat() bool {
-	return len(s.Points) > 2 && s.Growth() <= s.Share*median(values(s.second()))+s.Slack
+	if len(s.Points) <= 2 || s.Growth() > s.Share*median(values(s.second()))+s.Slack {
+		return false
+	}
+	long := s.Points[len(s.Points)-1].At-s.Points[0].At >= Long
+	return !long || s.PerHour == 0 || s.Slope() <= s.PerHour
 }
 
 func values(points []Point) []float64 {

@@ -48,6 +48,18 @@ func TestFlat(t *testing.T) {
 	assert.False(t, Series{}.Flat(), "nothing was measured")
 }
 
+func TestALongRunHasABoundPerHour(t *testing.T) {
+	leak := func(minute int) float64 { return 100 + 0.15*float64(minute) } // 9 an hour, 4.5 in the second half
+	s := measured(leak)
+	assert.True(t, s.Flat(), "by share and slack alone")
+	s.PerHour = 6
+	assert.False(t, s.Flat())
+	s.PerHour = 10
+	assert.True(t, s.Flat())
+	s.PerHour, s.Points = 6, s.Points[:20]
+	assert.True(t, s.Flat(), "a short run has none")
+}
+
 func TestSlope(t *testing.T) {
 	s := measured(func(m int) float64 { return 100 + 2*float64(m) })
 	assert.InDelta(t, 120, s.Slope(), 1e-6, "per hour")
