@@ -2,6 +2,7 @@ package translate
 
 import (
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,14 @@ func FuzzReport(f *testing.F) {
 			require.NoError(t, err)
 			assert.Less(t, len(encoded), maxStatus)
 			require.NoError(t, json.Unmarshal(encoded, &corev1.PodStatus{}), "%s", encoded)
+			assert.True(t, isAddress(status.PodIP), "the pod's address is %q", status.PodIP)
+			assert.True(t, isAddress(status.HostIP), "the host's address is %q", status.HostIP)
+			for _, ip := range status.PodIPs {
+				assert.True(t, ip.IP != "" && isAddress(ip.IP), "an address is %q", ip.IP)
+			}
+			for _, ip := range status.HostIPs {
+				assert.True(t, ip.IP != "" && isAddress(ip.IP), "a host's address is %q", ip.IP)
+			}
 			for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 				for _, c := range list {
 					assert.True(t, names[c.Name], c.Name)
@@ -63,4 +72,10 @@ func FuzzReport(f *testing.F) {
 			before.Status = status
 		}
 	})
+}
+
+// isAddress tells of a field that nobody has to look up.
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return text == "" || err == nil
 }

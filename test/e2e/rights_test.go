@@ -7,6 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/test/harness"
 	"github.com/gangline/gangline/test/rights"
@@ -63,33 +67,53 @@ func programs() []program {
 	}
 }
 
-// checkRights compares the programs' roles with what they asked for, in a suite that
-// has passed: whatever was refused is missing, whatever the whole suite did not need
-// must be among the rare rights.
-func checkRights(control *harness.ControlPlane) error {
+// lastTest is TestRights, which is about what all others have made the programs ask for.
+const lastTest = "TestRights"
+
+// wholeSuitePassed is set before the last test, if no tests were selected.
+var wholeSuitePassed bool
+
+// TestRights compares the programs' roles with what they asked for in all other tests:
+// whatever was refused is missing, whatever the whole suite did not need must be among the
+// rare rights.
+func TestRights(t *testing.T) {
 	asked, err := askedFor(control)
-	if err != nil {
-		return err
-	}
-	var errs []error
+	require.NoError(t, err)
 	for _, p := range programs() {
-		for _, r := range asked[p.user].Refused {
-			errs = append(errs, fmt.Errorf("the roles of %s lack the right to %s: add it to charts/gangline/templates/%s/rbac.yaml", p.name, r, p.name))
-		}
-		if !wholeSuite() {
-			continue
-		}
-		manifest, err := os.ReadFile(filepath.Join(root(), "charts", "manifests", p.name, "rbac.yaml"))
-		if err != nil {
-			return fmt.Errorf("reading the roles of %s: %w", p.name, err)
-		}
-		granted, err := rights.Granted(manifest)
-		if err != nil {
-			return err
-		}
-		errs = append(errs, p.compare(granted, rights.Unused(granted, rights.WithLists(asked[p.user].Allowed))))
+		t.Run(p.name, func(t *testing.T) {
+			for _, r := range asked[p.user].Refused {
+				t.Errorf("the roles of %s lack the right to %s: add it to charts/gangline/templates/%s/rbac.yaml", p.name, r, p.name)
+			}
+			manifest, err := os.ReadFile(filepath.Join(root(), "charts", "manifests", p.name, "rbac.yaml"))
+			require.NoError(t, err)
+			granted, err := rights.Granted(manifest)
+			require.NoError(t, err)
+			assert.NotEmpty(t, granted)
+			if wholeSuitePassed {
+				assert.NoError(t, p.compare(granted, rights.Unused(granted, rights.WithLists(asked[p.user].Allowed))))
+			}
+		})
 	}
-	return errors.Join(errs...)
+}
+
+// runBut runs the tests that were selected, without one.
+func runBut(m *testing.M, name string) int {
+	skip := flag.Lookup("test.skip").Value
+	before := skip.String()
+	defer func() { _ = skip.Set(before) }() // a pattern that was one
+	pattern := "^" + name + "$"
+	if before != "" {
+		pattern += "|" + before
+	}
+	_ = skip.Set(pattern) // any text is taken
+	return m.Run()
+}
+
+// runOnly runs one test more, whatever was selected.
+func runOnly(m *testing.M, name string) int {
+	_ = flag.Set("test.run", "^"+name+"$") // any text is taken
+	_ = flag.Set("test.skip", "")
+	return m.Run()
 }
 
 // compare tells of unused rights that are not rare, and of rare ones that are not

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,7 +29,7 @@ import (
 )
 
 // TestSecurity is what a neighbour sees of a pod, and what a pod's user can do to others: the
-// lines of docs/threat-model.md that take real programs.
+// lines of docs/security.md that take real programs.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "security", "slurm", 2, nil)
@@ -62,28 +64,55 @@ func secretIsHidden(w *world) {
 	w.waitPhase("keeper", corev1.PodRunning)
 	w.waitLog("keeper", "ready")
 	running := w.pod("keeper")
+	traces := append(tracesOf("a4f1c7e2-env"), tracesOf("a4f1c7e2-file")...)
 	found := func(text []byte) bool {
-		return bytes.Contains(text, []byte("a4f1c7e2-env")) || bytes.Contains(text, []byte("a4f1c7e2-file"))
+		return slices.ContainsFunc(traces, func(trace []byte) bool { return bytes.Contains(text, trace) })
 	}
-
-	places := map[string]string{
-		"the spool": w.env.Node.Spool(), "Slurm's shared directory": w.env.Slurm.SharedDir(), "Slurm's own files and logs": w.env.Slurm.Dir(),
-		"the node's directory and log": w.env.Node.Dir(),
-	}
-	looked := 0
-	for what, dir := range places {
+	// in tells which files have it, and how many there are in all.
+	in := func(dir string) (with []string, looked int) {
 		require.NoError(w, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
 				return nil //nolint:nilerr // it has gone
 			}
 			if text, err := beginning(path); err == nil {
 				looked++
-				assert.False(w, found(text), "%s: %s", what, path)
+				if found(text) {
+					with = append(with, path)
+				}
 			}
 			return nil
 		}))
+		return with, looked
 	}
-	assert.Greater(w, looked, 10)
+	dir := spool.Root(w.env.Node.Spool()).Dir(running.Annotations[wellknown.AnnotationAllocation])
+	for what, place := range map[string]struct {
+		dir   string
+		least int // files
+	}{
+		"the spool": {w.env.Node.Spool(), 3}, "the gang's directory": {string(dir), 3},
+		"Slurm's shared directory":   {w.env.Slurm.SharedDir(), 3},
+		"Slurm's own files and logs": {w.env.Slurm.Dir(), 3}, "the node's directory and log": {w.env.Node.Dir(), 1},
+	} {
+		with, looked := in(place.dir)
+		assert.Empty(w, with, what)
+		assert.GreaterOrEqual(w, looked, place.least, what)
+	}
+	// The pod's files are in memory, and nobody else's to enter; on the HPC node's disk is none.
+	node := nodeOf(dir)
+	require.NotEmpty(w, node, "the pod has an agent")
+	own := fmt.Sprintf("gangline-%d", w.env.Slurm.UID())
+	inMemory, _ := in(filepath.Join(node, "dev/shm", own))
+	assert.NotEmpty(w, inMemory, "the pod has its file")
+	onDisk, _ := in(filepath.Join(node, "tmp"))
+	assert.Empty(w, onDisk)
+	for _, place := range []string{"dev/shm", "tmp"} {
+		info, err := os.Lstat(filepath.Join(node, place, own))
+		require.NoError(w, err)
+		assert.Equal(w, fs.ModeDir|0o700, info.Mode(), place)
+		assert.EqualValues(w, w.env.Slurm.UID(), info.Sys().(*syscall.Stat_t).Uid, place)
+	}
+	all, _ := in(filepath.Join(node, "dev/shm"))
+	assert.Len(w, all, len(inMemory), "nothing of it is beside that directory")
 	job := running.Annotations[wellknown.AnnotationJobID]
 	assert.False(w, found([]byte(w.scontrol("show", "job", "--details", job))))
 	assert.False(w, found([]byte(w.scontrol("write", "batch_script", job, "-"))))
@@ -99,6 +128,33 @@ func secretIsHidden(w *world) {
 	}
 	assert.Positive(w, with)
 	w.must("delete", "pod", "keeper", "--grace-period=1")
+}
+
+// tracesOf is what a secret looks like in text: itself, and its base64 wherever in a longer
+// value it stands.
+func tracesOf(secret string) [][]byte {
+	traces := [][]byte{[]byte(secret)}
+	for before := range 3 {
+		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + secret))
+		// A character is 6 bits: those that others' bits are in depend on what is beside it.
+		first, last := (before*8+5)/6, (before+len(secret))*8/6
+		traces = append(traces, []byte(encoded[first:last]))
+	}
+	return traces
+}
+
+// TestTraces: otherwise nothing would be found, whatever is there.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	const secret = "a4f1c7e2-file"
+	for before := range 7 {
+		for after := range 7 {
+			text := []byte(strings.Repeat("\xf0", before) + secret + strings.Repeat("?", after))
+			encoded := []byte(base64.StdEncoding.EncodeToString(text))
+			seen := slices.IndexFunc(tracesOf(secret), func(trace []byte) bool { return bytes.Contains(encoded, trace) })
+			assert.Equal(t, 1+before%3, seen, "%d bytes before and %d after", before, after)
+		}
+	}
 }
 
 // beginning reads a file, and not all of one that another case has made very large.
@@ -120,6 +176,26 @@ func (p processID) path(file string) string { return fmt.Sprintf("/proc/%d/%s", 
 func (p processID) read(file string) []byte {
 	text, _ := os.ReadFile(p.path(file))
 	return text
+}
+
+func (p processID) argv() []string {
+	return strings.Split(strings.TrimRight(string(p.read("cmdline")), "\x00"), "\x00")
+}
+
+// serves tells that it is an agent of a gang's.
+func (p processID) serves(dir spool.Dir) bool {
+	argv := p.argv()
+	return len(argv) > 2 && argv[1] == "serve" && argv[2] == string(dir)
+}
+
+// nodeOf is the root directory of an HPC node with an agent of a gang's, "" for none.
+func nodeOf(dir spool.Dir) string {
+	for _, p := range processes() {
+		if p.serves(dir) && !entered(p) {
+			return p.path("root")
+		}
+	}
+	return ""
 }
 
 func processes() []processID {
@@ -146,12 +222,11 @@ func processesAreClosed(w *world) {
 	assert.EqualValues(w, 0, owner(processID(w.env.Node.PID())), "gangline-node, which runs as an ordinary user")
 	agents, others := 0, 0
 	for _, p := range processes() {
-		argv := strings.Split(strings.TrimRight(string(p.read("cmdline")), "\x00"), "\x00")
 		switch {
-		case strings.Join(argv, " ") == "sleep 601":
+		case strings.Join(p.argv(), " ") == "sleep 601":
 			others++
 			assert.EqualValues(w, w.env.Slurm.UID(), owner(p), "the pod's own process is its user's to debug")
-		case len(argv) > 2 && argv[1] == "serve" && argv[2] == string(dir) && entered(p):
+		case p.serves(dir) && entered(p):
 			agents++
 			assert.EqualValues(w, 0, owner(p), "the agent")
 		}

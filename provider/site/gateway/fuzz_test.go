@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,10 +27,9 @@ func FuzzMessage(f *testing.F) {
 	f.Add(frame(`{"kind":"answer","error":{"message":"m","errno":-1,"cause":"timeout"},"sizes":[-1]}`, "x"))
 	f.Add(frame(`{"sizes":[9223372036854775807,1]}`, "x"))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
+	f.Add(lengths(2, maxBody, "{}"))
+	f.Add(lengths(maxHeader, 0, "{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) >= 8 && binary.BigEndian.Uint32(data[4:]) > 1<<20 {
-			return // it would have to come first
-		}
 		m, err := readMessage(bytes.NewReader(data))
 		if err != nil {
 			return
@@ -49,6 +50,28 @@ func FuzzMessage(f *testing.F) {
 		}
 		assert.Equal(t, [...]any{m.Kind, m.ID, m.Method}, [...]any{again.Kind, again.ID, again.Method})
 	})
+}
+
+// lengths is the beginning of a message that is to be so long.
+func lengths(header, body uint32, begins string) []byte {
+	return append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, header), body), begins...)
+}
+
+// Eight bytes must not take much memory.
+func TestAMessageTakesMemoryAsItComes(t *testing.T) {
+	for sentence, begin := range map[string][]byte{
+		"a long body":   lengths(2, maxBody, "{}"),
+		"a long header": lengths(maxHeader, maxBody, "{}"),
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := readMessage(bytes.NewReader(begin))
+			runtime.ReadMemStats(&after)
+			assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
+		})
+	}
 }
 
 func FuzzGreeting(f *testing.F) {
