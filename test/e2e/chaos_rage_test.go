@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -230,8 +231,18 @@ func (s *storm) sweeper() (wrong []string) {
 	return wrong
 }
 
-// clearAway deletes all namespaces of the storm.
+// clearAway deletes all namespaces of the storm, and what outlived its own: an API server
+// that has just started serves no JobSets for a moment, and a namespace that is emptied in
+// it leaves its JobSets behind, whose last allocations the node keeps for them.
 func (s *storm) clearAway() {
+	owners, err := s.ownersThere(s.Context())
+	require.NoError(s, err)
+	for _, o := range owners {
+		if apierrors.IsNotFound(s.client.Get(s.Context(), client.ObjectKey{Name: o.GetNamespace()}, &corev1.Namespace{})) {
+			s.Logf("%s/%s outlived its namespace", o.GetNamespace(), o.GetName())
+			require.NoError(s, client.IgnoreNotFound(s.client.Delete(s.Context(), o)))
+		}
+	}
 	for _, name := range s.allNamespaces() {
 		ns := &corev1.Namespace{}
 		ns.Name = name
