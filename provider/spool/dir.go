@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/gangline/gangline/provider/spool/plain"
 )
 
 // Root is the spool's top directory, at the same path on the node and on all
@@ -211,28 +211,10 @@ func tooLong(v any) bool {
 	return false
 }
 
-// readFile reads a plain file. The other side's user owns the directory, so a
-// link or a pipe in a file's place is an error and not followed or waited for.
-func readFile(path string, largest int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > largest {
-		return nil, fmt.Errorf("it is no plain file of at most %d bytes", largest)
-	}
-	return io.ReadAll(io.LimitReader(f, largest))
-}
-
 // Read decodes a file into v. It reports false without an error where there is
 // no such file.
 func Read(path string, v any) (bool, error) {
-	data, err := readFile(path, Most(v))
+	data, err := plain.Read(path, Most(v))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gangline/gangline/agent/image/dirs"
-	"github.com/gangline/gangline/agent/image/jsonfile"
+	"github.com/gangline/gangline/provider/spool/plain"
 )
 
 // ErrLost is the cause of the end of a lease's context when another has taken over.
@@ -73,7 +73,7 @@ func Acquire(ctx context.Context, dir, holder string, pace Pace, wait Wait) (*Le
 		if err != nil {
 			return nil, nil, err
 		}
-		data, err := jsonfile.Bytes(path(dir, highest), size)
+		data, err := plain.Read(path(dir, highest), size)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading who has the lease: %w", err)
 		}

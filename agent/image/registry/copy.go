@@ -24,6 +24,7 @@ import (
 
 	"github.com/gangline/gangline/agent/image/dirs"
 	"github.com/gangline/gangline/agent/image/jsonfile"
+	"github.com/gangline/gangline/provider/spool/plain"
 )
 
 const (
@@ -110,9 +111,9 @@ func (c *Copy) readConfig(ctx context.Context, platform v1.Platform) error {
 	if err := c.blob(ctx, c.manifest.Config); err != nil {
 		return err
 	}
-	data, err := jsonfile.Bytes(BlobPath(c.layout, c.manifest.Config.Digest), jsonfile.Most)
+	data, err := plain.Read(BlobPath(c.layout, c.manifest.Config.Digest), jsonfile.Most)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the image's configuration: %w", err)
 	}
 	if c.image, err = v1.ParseConfigFile(bytes.NewReader(data)); err != nil {
 		return fmt.Errorf("reading the image's configuration: %w", err)
