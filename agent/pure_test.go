@@ -379,3 +379,15 @@ func TestAnAgentThatFluxStarts(t *testing.T) {
 	env["SLURM_PROCID"] = "0"
 	assert.False(t, read().Unlaunched, "srun says how it ends")
 }
+
+func TestMeasurementsLeaveTheNodeAlone(t *testing.T) {
+	for sentence, c := range map[string]struct{ wanted, took, pause time.Duration }{
+		"a look takes a moment":    {15 * time.Second, 5 * time.Millisecond, 15 * time.Second},
+		"a node of many processes": {15 * time.Second, 400 * time.Millisecond, 40 * time.Second},
+		"it is overrun":            {15 * time.Second, time.Minute, 2 * time.Minute},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			assert.Equal(t, c.pause, usagePause(c.wanted, c.took))
+		})
+	}
+}

@@ -26,6 +26,10 @@ const (
 	// measurement of its first 10 to 15 s is all that metrics-server needs to show
 	// it.
 	usageFirst = 11 * time.Second
+	// A look goes over all processes of the node. Where there are thousands, or many agents
+	// of one node do so, the pause after it is usageRest times as long, at most usageSlowest.
+	usageRest    = 100
+	usageSlowest = 2 * time.Minute
 	// usageTogether is how long a container that has started waits for others. It is short:
 	// whoever sees that it runs may ask what it uses.
 	usageTogether = 5 * time.Millisecond
@@ -71,7 +75,9 @@ func (a *agent) reportUsage(ctx context.Context, slots []*slot) {
 			}
 		case <-timer.C:
 		}
+		looked := time.Now()
 		measured, err := a.meter.Sample()
+		took := time.Since(looked)
 		if err != nil {
 			a.cfg.Logger.Error("measuring what pods use", "error", err)
 		}
@@ -90,8 +96,13 @@ func (a *agent) reportUsage(ctx context.Context, slots []*slot) {
 			}
 			written[slot] = u
 		}
-		timer.Reset(next)
+		timer.Reset(usagePause(next, took))
 	}
+}
+
+// usagePause is the time until the next measurement, after one that took so long.
+func usagePause(wanted, took time.Duration) time.Duration {
+	return max(wanted, min(usageRest*took, usageSlowest))
 }
 
 // unchanged tells whether what is written will do for now. Of a container that

@@ -126,11 +126,11 @@ func TestWhatAWindowUsed(t *testing.T) {
 	at := time.Unix(100, 0)
 	before := moment{at: at, rpcs: 10, processes: map[int]usage{1: {rss: 60}, 2: {name: "gangline-agent"}}}
 	after := moment{at: at.Add(time.Minute), rpcs: 71, writes: 3, processes: map[int]usage{
-		1: {rss: 64, cpu: 6 * time.Second}, 2: {name: "gangline-agent", rss: 20, own: 8, cpu: 3 * time.Second},
+		1: {rss: 64, anonymous: 20, cpu: 6 * time.Second}, 2: {name: "gangline-agent", rss: 20, own: 8, cpu: 3 * time.Second},
 	}}
 	c, err := between(before, after, 1, true)
 	require.NoError(t, err)
-	assert.Equal(t, cost{rpcs: 60, writes: 3, nodeRSS: 64, nodeCPU: 10, agents: 1, agentRSS: 20, agentOwn: 8, agentCPU: 5}, c)
+	assert.Equal(t, cost{rpcs: 60, writes: 3, nodeRSS: 64, nodeOwn: 20, nodeCPU: 10, agents: 1, agentRSS: 20, agentOwn: 8, agentCPU: 5}, c)
 	_, err = between(before, after, 7, true)
 	require.ErrorContains(t, err, "the process 7 of gangline-node is not there")
 	delete(before.processes, 2)
@@ -179,10 +179,11 @@ func TestProcFiles(t *testing.T) {
 	assert.Equal(t, 2*time.Second, cpu)
 	_, err = cpuTime([]byte("12 (a) S 1"))
 	assert.ErrorContains(t, err, "too few fields")
-	rss, own, err := memoryOf("00400000-7fff [rollup]\nRss:  2048 kB\nPrivate_Clean: 512 kB\nPrivate_Dirty: 512 kB\n")
+	rss, own, anonymous, err := memoryOf("00400000-7fff [rollup]\nRss:  2048 kB\nPrivate_Clean: 512 kB\nPrivate_Dirty: 512 kB\nAnonymous: 256 kB\n")
 	require.NoError(t, err)
 	assert.InDelta(t, 2, rss, 0)
 	assert.InDelta(t, 1, own, 0)
+	assert.InDelta(t, 0.25, anonymous, 0)
 	mine, err := processes("/")
 	require.NoError(t, err)
 	assert.NotContains(t, mine, os.Getpid(), "a test is no program of Gangline's")

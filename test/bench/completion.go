@@ -83,7 +83,7 @@ func (w *writesPerPod) count(ctx context.Context, b *bench, pods int, run func()
 	if err != nil {
 		return 0, err
 	}
-	after, err := b.apiWrites(ctx)
+	after, err := b.allWrites(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -95,6 +95,18 @@ func (w *writesPerPod) count(ctx context.Context, b *bench, pods int, run func()
 	w.events.Ours = append(w.events.Ours, made.events)
 	w.others.Ours = append(w.others.Ours, made.others)
 	return took, nil
+}
+
+// allWrites are the writes when no more Events wait for their turn.
+func (b *bench) allWrites(ctx context.Context) (map[string]float64, error) {
+	var last map[string]float64
+	err := pollFor(ctx, 2*time.Minute, 2*time.Second, func() (bool, error) {
+		now, err := b.apiWrites(ctx)
+		same := err == nil && last != nil && madePerPod(last, now, 1).events == 0
+		last = now
+		return same, err
+	})
+	return last, err
 }
 
 // kinds are writes by what they are of, for each pod.

@@ -158,6 +158,7 @@ func (l *load) allRun(ctx context.Context, pods int) error {
 type cost struct {
 	rpcs              float64 // a minute
 	nodeRSS, agentRSS float64 // MiB; an agent's is the largest
+	nodeOwn           float64 // MiB of the node's that are no file's: the kernel maps more or less of the program
 	agentOwn          float64 // MiB of an agent's that it shares with nobody, the largest
 	nodeCPU, agentCPU float64 // percent of a CPU; an agent's is the mean
 	writes            float64 // to pods, a minute
@@ -189,6 +190,7 @@ func loadFigures(pods int, costs []cost, idle []float64) []figure {
 		of("RPCs to slurmctld a minute (sdiag)", "RPCs", few, func(c cost) float64 { return c.rpcs }),
 		of("writes of pods to the API server a minute", "writes", atMost(0), func(c cost) float64 { return c.writes }),
 		of("memory of gangline-node (RSS)", "MiB", small, func(c cost) float64 { return c.nodeRSS }),
+		of("  of which is not its program's file", "MiB", nil, func(c cost) float64 { return c.nodeOwn }),
 		of("CPU of gangline-node", "% of a core", nil, func(c cost) float64 { return c.nodeCPU }),
 	}
 	if pods == 0 {
@@ -238,7 +240,7 @@ func between(before, after moment, node int, agents bool) (c cost, err error) {
 	percent := func(spent time.Duration) float64 { return spent.Seconds() / minutes / 60 * 100 }
 	c.rpcs = (after.rpcs - before.rpcs - 1) / minutes
 	c.writes = (after.writes - before.writes) / minutes
-	c.nodeRSS, c.nodeCPU = last.rss, percent(last.cpu-first.cpu)
+	c.nodeRSS, c.nodeOwn, c.nodeCPU = last.rss, last.anonymous, percent(last.cpu-first.cpu)
 	var spent time.Duration
 	for pid, p := range after.processes {
 		if first, ok := before.processes[pid]; ok && p.name == "gangline-agent" {

@@ -15,8 +15,9 @@ import (
 type usage struct {
 	name string
 	cpu  time.Duration
-	// rss is all of its memory, own what it shares with no other process, in MiB.
-	rss, own float64
+	// rss is all of its memory, own what it shares with no other process, and anonymous what
+	// is no file's, in MiB.
+	rss, own, anonymous float64
 }
 
 // clockTick is the unit of CPU time in /proc (USER_HZ, see proc(5)).
@@ -54,7 +55,7 @@ func processes(below ...string) (map[int]usage, error) {
 		if u.cpu, err = cpuTime(stat); err != nil {
 			return nil, fmt.Errorf("reading the CPU time of %d: %w", pid, err)
 		}
-		if u.rss, u.own, err = memoryOf(string(memory)); err != nil {
+		if u.rss, u.own, u.anonymous, err = memoryOf(string(memory)); err != nil {
 			return nil, fmt.Errorf("reading the memory of %d: %w", pid, err)
 		}
 		all[pid] = u
@@ -79,8 +80,8 @@ func cpuTime(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// memoryOf reads smaps_rollup; both are in MiB.
-func memoryOf(rollup string) (rss, own float64, err error) {
+// memoryOf reads smaps_rollup; all are in MiB.
+func memoryOf(rollup string) (rss, own, anonymous float64, err error) {
 	for line := range strings.Lines(rollup) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[2] != "kB" {
@@ -88,14 +89,16 @@ func memoryOf(rollup string) (rss, own float64, err error) {
 		}
 		kB, err := strconv.ParseFloat(fields[1], 64)
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		switch fields[0] {
 		case "Rss:":
 			rss = kB / 1024
 		case "Private_Clean:", "Private_Dirty:":
 			own += kB / 1024
+		case "Anonymous:":
+			anonymous = kB / 1024
 		}
 	}
-	return rss, own, nil
+	return rss, own, anonymous, nil
 }

@@ -252,13 +252,14 @@ func (r *run) clear(ctx context.Context, b batch) error {
 	began := time.Now()
 	anyPod := func(seenPod) bool { return true }
 	there := r.seen.count(b, anyPod)
-	err := r.clients.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelBatch + "=" + b.name})
-	// So many deletions in one call may take longer than a call may.
-	for err != nil && (apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil {
-		err = r.clients.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelBatch + "=" + b.name})
-	}
+	// So many deletions in one call may take longer than a call may, and are cut off in
+	// several ways.
+	selected := metav1.ListOptions{LabelSelector: labelBatch + "=" + b.name}
+	err := until(ctx, patience(b.pods), "deleting the pods", func() error {
+		return r.clients.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, selected)
+	})
 	if err != nil {
-		return fmt.Errorf("deleting pods: %w", err)
+		return err
 	}
 	if err := r.seen.wait(ctx, patience(b.pods), "deleted pods that are still there", func() int { return r.seen.count(b, anyPod) }); err != nil {
 		return err
