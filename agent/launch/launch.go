@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -188,11 +189,18 @@ func startAgents(ctx context.Context, argv, env []string, cfg Config, logger *sl
 	}
 }
 
-// anyBegan tells whether an agent has reported. A directory that cannot be
-// listed says nothing, and so counts as yes.
+// anyBegan tells whether an agent has reported. What cannot be looked at says
+// nothing, and so counts as yes.
 func anyBegan(dir spool.Dir) bool {
-	reports, err := filepath.Glob(filepath.Join(filepath.Dir(dir.Slot(0)), "*", filepath.Base(dir.Status(0))))
-	return err != nil || len(reports) > 0
+	slots, err := os.ReadDir(filepath.Dir(dir.Slot(0)))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	report := filepath.Base(dir.Status(0))
+	return slices.ContainsFunc(slots, func(slot fs.DirEntry) bool {
+		_, err := os.Lstat(filepath.Join(filepath.Dir(dir.Slot(0)), slot.Name(), report))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // lastLine passes text on and remembers its last line that is not empty.

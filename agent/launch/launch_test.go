@@ -201,6 +201,17 @@ func TestAStartIsNotTriedAgainOnceAnAgentHasBegun(t *testing.T) {
 	assert.Equal(t, "the agents ended with exit code 1: the nodes caught fire", j.result().Message)
 }
 
+func TestAStartIsNotTriedAgainWhereNobodyKnowsWhetherAnAgentHasBegun(t *testing.T) {
+	j := newJob(t, "exit 1")
+	j.patience = time.Hour
+	slots := filepath.Dir(j.dir.Slot(0))
+	require.NoError(t, os.RemoveAll(slots))
+	require.NoError(t, os.WriteFile(slots, nil, 0o600)) // cannot be listed, and is not missing either
+	code, err := j.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, code)
+}
+
 func TestRunReportsThatAgentsCannotBeStarted(t *testing.T) {
 	j := newJob(t, "")
 	t.Setenv("PATH", "/nowhere")

@@ -96,7 +96,7 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.IntVar(&s.pods, "pods", 10_000, "pods")
 	flags.IntVar(&s.gangs, "gangs", 100, "gangs that they are in; 0 for a gang of each pod")
-	flags.IntVar(&s.scheduled, "scheduled", 1000, "pods that are bound by the scheduler, before; 0 for none")
+	flags.IntVar(&s.scheduled, "scheduled", 1000, "pods that are bound by the scheduler, before; 0 for none, and then scheduler and JobSet controller are stopped")
 	flags.Uint64Var(&s.seed, "seed", 1, "what latencies and failures are drawn from")
 	flags.Float64Var(&s.failures, "failures", 0, "the share of gangs that harm comes to, and of calls that fail, up to 0.5; with it or --kills a storm is run and judged, and nothing measured")
 	flags.IntVar(&s.kills, "kills", 0, "how often the node is killed in a storm")

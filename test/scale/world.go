@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,6 +79,11 @@ func (w *world) start(ctx context.Context, s settings) error {
 	if err = w.admin(); err != nil {
 		return err
 	}
+	if s.scheduled == 0 {
+		if err := w.pause("kube-scheduler", "jobset"); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintln(s.progress, "starting the simulator and the virtual node")
 	nodes := 1 + max(s.pods, s.scheduled)/podsPerHPCNode
 	if s.stormy() {
@@ -129,6 +135,18 @@ func (w *world) startNode(ctx context.Context, s settings, dir, shared string, u
 		return err
 	}
 	w.ends = append(w.ends, w.node.Stop)
+	return nil
+}
+
+// pause stops components of the control plane that have nothing to do in a run, and would
+// hold a copy of all pods each.
+func (w *world) pause(components ...string) error {
+	for _, c := range components {
+		if err := w.control.Signal(c, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		w.ends = append(w.ends, func() error { return w.control.Signal(c, syscall.SIGCONT) })
+	}
 	return nil
 }
 
