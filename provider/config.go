@@ -326,6 +326,18 @@ func (c *Config) validate() error {
 		"workloadManager must be slurm, flux or local, not %q", c.WorkloadManager)
 	require(c.WorkloadManager != "local" || (filepath.IsAbs(c.Local.StateDir) && len(c.Local.Nodes) > 0),
 		"the local workload manager needs local.stateDir, an absolute path, and local.nodes")
+	for _, d := range []struct {
+		name         string
+		value, least time.Duration
+	}{
+		{"jobInterval", c.JobInterval.Duration, 100 * time.Millisecond},
+		{"spoolInterval", c.SpoolInterval.Duration, 20 * time.Millisecond},
+		{"inventoryInterval", c.InventoryInterval.Duration, time.Second},
+		{"allocationGrace", c.AllocationGrace.Duration, 0},
+		{"releaseTimeout", c.ReleaseTimeout.Duration, 0},
+	} {
+		require(d.value >= d.least, "%s must be %s or more, not %s", d.name, d.least, d.value)
+	}
 	require(c.QueueFactor >= 1, "queueFactor must be 1 or more, not %d", c.QueueFactor)
 	require(net.ParseIP(c.Kubelet.Address) != nil, "kubelet.address must be the IP at which the API server reaches this node, not %q", c.Kubelet.Address)
 	_, _, err := net.SplitHostPort(c.MetricsAddress)

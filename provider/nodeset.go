@@ -98,6 +98,9 @@ func (c *Config) nodesProblems() []string {
 		case i > 0 && n.QueueFactor < 1:
 			problems = append(problems, fmt.Sprintf("nodes: %s: queueFactor must be 1 or more, not %d", n.NodeName, n.QueueFactor))
 		}
+		if n.MaxPods < 1 {
+			problems = append(problems, fmt.Sprintf("%s: maxPods must be 1 or more, not %d", n.NodeName, n.MaxPods))
+		}
 		if names[n.NodeName] {
 			problems = append(problems, fmt.Sprintf("nodes: two nodes have the name %q", n.NodeName))
 		}

@@ -78,7 +78,7 @@ started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
 	}
 	cmd.Flags().StringVar(&p.configFile, "config", "", "configuration file")
 	cmd.Flags().StringVar(&p.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the pod's own ServiceAccount")
-	cmd.Flags().StringVar(&p.address, "address", os.Getenv("GANGLINE_ADDRESS"), "IP at which the API server reaches this process, in place of the configuration's kubelet.address")
+	addressFlag(cmd, &p.address)
 	cmd.Flags().StringVar(&logFormat, "log-format", "text", "text or json")
 	cobra.CheckErr(cmd.MarkFlagRequired("config"))
 	return cmd
@@ -86,10 +86,11 @@ started, or killed, at any time: jobs go on, and nothing is submitted twice.`,
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with the configuration file"}
-	cmd.AddCommand(&cobra.Command{
+	var address string
+	validate := &cobra.Command{
 		Use: "validate FILE", Short: "Check a configuration file", Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := provider.LoadConfig(args[0])
+			c, err := loadConfig(args[0], address)
 			if err != nil {
 				return err
 			}
@@ -103,8 +104,24 @@ func configCommand() *cobra.Command {
 			fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 			return nil
 		},
-	})
+	}
+	addressFlag(validate, &address)
+	cmd.AddCommand(validate)
 	return cmd
+}
+
+// addressFlag adds the flag for what processes of one configuration do not share.
+func addressFlag(cmd *cobra.Command, address *string) {
+	cmd.Flags().StringVar(address, "address", os.Getenv("GANGLINE_ADDRESS"), "IP at which the API server reaches this process, in place of the configuration's kubelet.address")
+}
+
+// loadConfig reads the configuration of a process with such an address, or none of its own.
+func loadConfig(file, address string) (provider.Config, error) {
+	return provider.LoadConfig(file, func(c *provider.Config) {
+		if address != "" {
+			c.Kubelet.Address = address
+		}
+	})
 }
 
 // oneFile takes the name of one file.
@@ -135,13 +152,7 @@ type process struct {
 	configFile, kubeconfig, address string
 }
 
-func (p process) load() (provider.Config, error) {
-	return provider.LoadConfig(p.configFile, func(c *provider.Config) {
-		if p.address != "" {
-			c.Kubelet.Address = p.address
-		}
-	})
-}
+func (p process) load() (provider.Config, error) { return loadConfig(p.configFile, p.address) }
 
 func (p process) run(ctx context.Context) error {
 	reloader, err := provider.NewReloader(p.load)

@@ -24,11 +24,12 @@ import (
 
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
-	config, kubeconfig, output, nodes, partition string
-	users                                        []string
-	gpus                                         int
-	timeout                                      time.Duration
-	noJob                                        bool
+	config, kubeconfig, address string
+	output, nodes, partition    string
+	users                       []string
+	gpus                        int
+	timeout                     time.Duration
+	noJob                       bool
 }
 
 func preflightCommand() *cobra.Command {
@@ -49,6 +50,7 @@ too. The exit code is 1 if a line is fail.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration file")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the pod's own ServiceAccount")
+	addressFlag(cmd, &f.address)
 	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.BoolVar(&f.noJob, "no-job", false, "submit nothing: the HPC nodes are not checked")
 	flags.StringVar(&f.nodes, "nodes", "2", "HPC nodes of the job: a `number`, or all")
@@ -71,7 +73,7 @@ func runPreflight(cmd *cobra.Command, f preflightFlags) error {
 			return fmt.Errorf("--nodes is a number from 1 on, or all, not %q", f.nodes)
 		}
 	}
-	config, err := provider.LoadConfig(f.config)
+	config, err := loadConfig(f.config, f.address)
 	if err != nil {
 		return err
 	}
