@@ -29,7 +29,7 @@ const (
 	// A look goes over all processes of the node. Where there are thousands, or many agents
 	// of one node do so, the pause after it is usageRest times as long, at most usageSlowest.
 	usageRest    = 100
-	usageSlowest = 2 * time.Minute
+	usageSlowest = time.Minute
 	// usageTogether is how long a container that has started waits for others. It is short:
 	// whoever sees that it runs may ask what it uses.
 	usageTogether = 5 * time.Millisecond

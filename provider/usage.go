@@ -18,8 +18,9 @@ const (
 	// usageReads is how many files are read at a time.
 	usageReads = 32
 	// usageOld is the age from which a measurement is not shown any more, by the
-	// HPC node's clock. Agents write at least once a minute.
-	usageOld = 2 * time.Minute
+	// HPC node's clock. It is well above the longest pause of an agent between two, a
+	// minute and the time that a look takes.
+	usageOld = 3 * time.Minute
 )
 
 // usageReader reads what the agents have measured.
