@@ -36,7 +36,7 @@ func (r *Reconciler) tellAbsentPullSecrets(s *state, p *podState, values transla
 		}
 	}
 	const reason = "FailedToRetrieveImagePullSecret"
-	if len(absent) > 0 && s.note.first(string(p.uid())+"/"+reason) {
+	if len(absent) > 0 && s.note.first(p.uid(), reason) {
 		r.event(p.pod, corev1.EventTypeWarning, reason,
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(absent, ", "))
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) tellAbsentObject(s *state, p *podState, kind string, ref tr
 		severity, need, consequence = corev1.EventTypeNormal, "Optional", "the pod runs without it"
 	}
 	reason := need + kind + "NotFound"
-	if !s.note.first(string(p.uid()) + "/" + reason + "/" + ref.Name) {
+	if !s.note.first(p.uid(), reason+"/"+ref.Name) {
 		return
 	}
 	r.event(p.pod, severity, reason, "%s %q does not exist: %s", kind, ref.Name, consequence)

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -52,20 +53,31 @@ type note struct {
 	start starting
 	// told is how far the pods' agents' Events have been told.
 	told map[types.UID]*telling
-	// absent are the Events about objects that do not exist, each told once.
-	absent map[string]bool
 }
 
 // first tells whether an Event about an absent object is told for the first time.
-func (n *note) first(event string) bool {
-	if n.absent[event] {
+func (n *note) first(pod types.UID, event string) bool {
+	t := n.telling(pod)
+	if t.absent[event] {
 		return false
 	}
-	if n.absent == nil {
-		n.absent = map[string]bool{}
+	if t.absent == nil {
+		t.absent = map[string]bool{}
 	}
-	n.absent[event] = true
+	t.absent[event] = true
 	return true
+}
+
+// keep forgets all pods but these: a gang may have any number of them in its life.
+func (n *note) keep(pods []*podState) {
+	there := make(map[types.UID]bool, len(pods))
+	for _, p := range pods {
+		there[p.uid()] = true
+	}
+	maps.DeleteFunc(n.told, func(uid types.UID, _ *telling) bool { return !there[uid] })
+	for _, times := range []map[types.UID]time.Time{n.start.seen, n.start.ordered, n.start.running, n.start.passing} {
+		maps.DeleteFunc(times, func(uid types.UID, _ time.Time) bool { return !there[uid] })
+	}
 }
 
 func (n *note) telling(uid types.UID) *telling {

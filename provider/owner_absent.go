@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,10 @@ func (s *state) isAbsent(gone bool, kind schema.GroupVersionKind, name types.Nam
 // creation is seen at once where its kind is watched already.
 const absentAgain = 10 * time.Second
 
+// absentAsked is how many pods are asked at a time of those that stay: whoever names what
+// does not exist does not have the API server asked for each of thousands of pods.
+const absentAsked = 16
+
 // reassign finds the gangs anew of pods whose owner does not exist, or has given
 // its name to another, as far as they never had a slot.
 func (r *Reconciler) reassign(ctx context.Context, s *state) error {
@@ -63,10 +69,10 @@ func (r *Reconciler) reassign(ctx context.Context, s *state) error {
 		return nil
 	}
 	s.within(absentAgain)
-	var staying []*podState
-	for _, p := range s.pods {
-		if p.before != nil || terminal(p.pod) {
-			staying = append(staying, p)
+	leaves := map[types.UID]bool{}
+	stayed, first := 0, rand.IntN(len(s.pods)+1) //nolint:gosec // each has its turn in the end
+	for _, p := range slices.Concat(s.pods[first:], s.pods[:first]) {
+		if p.before != nil || terminal(p.pod) || stayed >= absentAsked {
 			continue
 		}
 		m, err := r.owners.again(ctx, p.pod)
@@ -74,11 +80,12 @@ func (r *Reconciler) reassign(ctx context.Context, s *state) error {
 			return err
 		}
 		if m.key == s.key {
-			staying = append(staying, p)
+			stayed++
 			continue
 		}
+		leaves[p.uid()] = true
 		r.look(m.key)
 	}
-	s.pods = staying
+	s.pods = slices.DeleteFunc(slices.Clone(s.pods), func(p *podState) bool { return leaves[p.uid()] })
 	return nil
 }

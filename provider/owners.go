@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -159,7 +160,13 @@ func (o *owners) get(ctx context.Context, name types.NamespacedName, obj client.
 
 // find reads an object by its name: from the cache where that has one that will
 // do, otherwise from the API server.
+//
+// The name may be one that somebody has written into a pod. Where nothing can have it, a
+// client makes no call and an error of its own, which would never pass.
 func (o *owners) find(ctx context.Context, name types.NamespacedName, obj client.Object, good func() bool) (found bool, err error) {
+	if name.Name == "" || len(path.IsValidPathSegmentName(name.Name)) > 0 {
+		return false, nil
+	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		installed, err := o.watch(u.GroupVersionKind())
 		if err != nil || !installed {

@@ -31,6 +31,8 @@ type telling struct {
 	limit flowcontrol.PassiveRateLimiter
 	// writes paces the writes of the pod's status.
 	writes flowcontrol.PassiveRateLimiter
+	// absent are the Events about objects that do not exist, each told once.
+	absent map[string]bool
 }
 
 // tellAgent turns what a pod's agent has reported into Events. The Event's name is

@@ -15,8 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/gangline/gangline/provider/apierror"
 	"github.com/gangline/gangline/provider/faults"
 	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/observe/tracing"
@@ -113,6 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	s.lose(r.config.JobInterval.Duration)
 	s.decideWith(r.kind, s.hpc, r.config.AllocationGrace.Duration)
 	r.gatherDependencies(s)
+	s.note.keep(s.pods)
 	s.note.start.look(s)
 	if d, known := s.note.start.queueTime(s); known {
 		r.metrics.Queued(d)
@@ -141,11 +144,16 @@ func (r *Reconciler) recover(ctx context.Context) error {
 		return fmt.Errorf("listing the node's pods: %w", err)
 	}
 	for i := range pods.Items {
-		m, err := r.owners.resolve(ctx, &pods.Items[i])
-		if err != nil {
+		pod := &pods.Items[i]
+		m, err := r.owners.resolve(ctx, pod)
+		switch {
+		case err == nil:
+			r.look(m.key)
+		case controllerutil.ContainsFinalizer(pod, wellknown.Finalizer):
 			return err
+		default: // it has a place in no allocation, and keeps nobody waiting
+			r.wake.add(Request{Pod: client.ObjectKeyFromObject(pod)})
 		}
-		r.look(m.key)
 	}
 	r.recovered = true
 	return nil
@@ -159,6 +167,9 @@ func (r *Reconciler) assign(ctx context.Context, name types.NamespacedName) erro
 	}
 	m, err := r.owners.resolve(ctx, pod)
 	if err != nil {
+		if !transient(err) {
+			r.event(pod, corev1.EventTypeWarning, wellknown.ReasonOwnerUnreadable, "%v; it is tried again; %s", err, apierror.Cure(err))
+		}
 		return err
 	}
 	r.look(m.key)

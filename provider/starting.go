@@ -40,9 +40,7 @@ func setTime[K comparable](times *map[K]time.Time, key K, at time.Time) {
 
 // look notes which pods there are, and whether they may be submitted.
 func (t *starting) look(s *state) {
-	there := map[types.UID]bool{}
 	for _, p := range s.pods {
-		there[p.uid()] = true
 		if _, known := t.seen[p.uid()]; known {
 			continue
 		}
@@ -51,13 +49,6 @@ func (t *starting) look(s *state) {
 			at = boundAt(p.pod)
 		}
 		setTime(&t.seen, p.uid(), at)
-	}
-	for _, times := range []map[types.UID]time.Time{t.seen, t.ordered, t.running, t.passing} {
-		for uid := range times {
-			if !there[uid] {
-				delete(times, uid)
-			}
-		}
 	}
 	switch {
 	case s.mustSubmit() && t.complete.IsZero():

@@ -33,6 +33,7 @@ func TestWhenPodsWereSeenAndTheirGangWasComplete(t *testing.T) {
 	assert.Equal(t, testNow.Add(time.Second), c.s.note.start.complete, "a submission that is tried again began then")
 
 	c.s.pods = c.s.pods[:1]
+	c.s.note.keep(c.s.pods)
 	c.after(time.Second).note.start.look(c.s)
 	assert.Zero(t, c.s.note.start.complete, "it is incomplete again")
 	assert.NotContains(t, c.s.note.start.seen, second.uid())

@@ -202,6 +202,7 @@ const (
 	ReasonQueued           = "Queued"
 	ReasonStarting         = "Starting"
 	ReasonSubmissionFailed = "SubmissionFailed"
+	ReasonOwnerUnreadable  = "OwnerUnreadable"
 	// ReasonCancellationFailed: the job that is to end could not be cancelled, and is tried again.
 	ReasonCancellationFailed = "CancellationFailed"
 	ReasonWaitingForSlot     = "WaitingForSlot"
@@ -247,3 +248,6 @@ const (
 	ReasonAllocationEnded = "AllocationEnded"
 	ReasonAllocationLost  = "AllocationLost"
 )
+
+// Rejected begins the messages of pods that the node refuses, as kubelet's begin.
+const Rejected = "Pod was rejected: "
