@@ -69,7 +69,7 @@ func ownUsage(r *registry, statuses *statusTable) usage {
 			if node == "" || k >= len(a.gang.Slots) || a.gang.Slots[k].Rides {
 				continue
 			}
-			slot := a.gang.Slots[k]
+			slot := &a.gang.Slots[k]
 			ours[node] = ours[node].Plus(translate.Resources{
 				CPUs: slot.CPUs, MemoryMiB: slot.MemoryMiB, GPUs: slot.GPUs, Gres: translate.Gres(slot.Gres),
 			})

@@ -43,7 +43,9 @@ func (a *allocation) keepMeeting(ctx context.Context, m *translate.Meeting) erro
 	}
 	err := a.writeGang(ctx)
 	if err != nil {
-		copy(a.gang.Slots, before)
+		for k := range before {
+			a.gang.Slots[k].Rendezvous = before[k].Rendezvous
+		}
 	}
 	return err
 }

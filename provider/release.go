@@ -99,17 +99,13 @@ func endedByItself(p *podState) bool {
 func startsAgain(pod *corev1.Pod, container string, code int32) bool {
 	policy := pod.Spec.RestartPolicy
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
-	if i >= 0 && pod.Spec.Containers[i].RestartPolicy != nil {
-		policy = corev1.RestartPolicy(*pod.Spec.Containers[i].RestartPolicy)
-		for _, r := range pod.Spec.Containers[i].RestartPolicyRules {
-			if r.ExitCodes == nil {
-				continue
-			}
-			// All actions that there are start it again.
-			in := r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
-			if slices.Contains(r.ExitCodes.Values, code) == in {
-				return true
-			}
+	if i >= 0 {
+		c := &pod.Spec.Containers[i]
+		if _, ruled := spool.RestartAction(c.RestartPolicy, c.RestartPolicyRules, code); ruled {
+			return true // so do all actions that there are
+		}
+		if c.RestartPolicy != nil {
+			policy = corev1.RestartPolicy(*c.RestartPolicy)
 		}
 	}
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0

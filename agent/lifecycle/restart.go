@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/provider/spool"
 )
 
 // restarts tells whether a container that ended is to be started again, as
@@ -26,28 +28,9 @@ func (c *container) restarts() bool {
 }
 
 // rule returns what the first of the container's rules that matches its last exit
-// code asks for. Without a policy of its own a container has no rules.
+// code asks for.
 func (c *container) rule() (corev1.ContainerRestartRuleAction, bool) {
-	if c.orders.RestartPolicy == nil {
-		return "", false
-	}
-	for _, r := range c.orders.RestartPolicyRules {
-		if r.ExitCodes == nil {
-			continue
-		}
-		listed := slices.Contains(r.ExitCodes.Values, c.terminated.ExitCode)
-		switch r.ExitCodes.Operator {
-		case corev1.ContainerRestartRuleOnExitCodesOpIn:
-			if listed {
-				return r.Action, true
-			}
-		case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
-			if !listed {
-				return r.Action, true
-			}
-		}
-	}
-	return "", false
+	return spool.RestartAction(c.orders.RestartPolicy, c.orders.RestartPolicyRules, c.terminated.ExitCode)
 }
 
 // restartsAll tells that the container's end asks for the whole pod to start again.

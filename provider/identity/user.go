@@ -33,7 +33,9 @@ func systemUsers() []string {
 	}
 }
 
-func isLoginName(name string) bool {
+// IsLoginName tells whether a name is one that people log in with: at most 32 small letters,
+// digits, ".", "-" and "_", which is no path, no option and no number.
+func IsLoginName(name string) bool {
 	return userName.MatchString(name) && !strings.Contains(name, "..") && len(name) <= longestUser
 }
 
@@ -49,7 +51,7 @@ func checkUser(name, text string) error {
 		return nil
 	case name == "root":
 		return errRoot
-	case !isLoginName(name):
+	case !IsLoginName(name):
 		return noLoginName(name)
 	case name != text && (slices.Contains(systemUsers(), name) || strings.HasPrefix(name, "systemd-")):
 		return fmt.Errorf("%s is the name of a system account, which no namespace or ServiceAccount is given", name)
@@ -65,7 +67,7 @@ func checkUserText(text string) error {
 		return nil
 	case text == "root":
 		return errRoot
-	case !isLoginName(fieldPattern.ReplaceAllString(text, "x")):
+	case !IsLoginName(fieldPattern.ReplaceAllString(text, "x")):
 		return noLoginName(text)
 	case strings.Contains(text, fieldNamespace) && strings.Contains(text, fieldServiceAccount) && !separated.MatchString(text):
 		return fmt.Errorf("%q may give the same user for two ServiceAccounts; write %s_%s", text, fieldNamespace, fieldServiceAccount)

@@ -204,19 +204,20 @@ func slots(g Gang) []Slot {
 		}
 		return list
 	}
-	for k, s := range a.Slots {
+	newest := map[int]*Pod{}
+	for i, p := range g.Pods {
+		if had := newest[p.Slot]; had == nil || had.CreationTimestamp.Before(&p.CreationTimestamp) {
+			newest[p.Slot] = &g.Pods[i]
+		}
+	}
+	for k := range a.Slots {
+		s := &a.Slots[k] // its gang writes the Rendezvous meanwhile
 		slot := Slot{Slot: k, CPUs: s.CPUs, GPUs: s.GPUs}
 		if k < len(a.Reports) {
 			slot.Node = a.Reports[k].Agent.Node
 		}
-		var newest *Pod
-		for i, p := range g.Pods {
-			if p.Slot == k && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
-				newest = &g.Pods[i]
-			}
-		}
-		if newest != nil {
-			slot = withPod(slot, *newest)
+		if p := newest[k]; p != nil {
+			slot = withPod(slot, *p)
 		}
 		list = append(list, slot)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/gangline/gangline/provider/spool/plain"
 )
@@ -23,24 +22,6 @@ func (r Root) Gangs() string { return filepath.Join(string(r), "gangs") }
 
 // Dir returns the directory of an allocation.
 func (r Root) Dir(allocation string) Dir { return Dir(filepath.Join(r.Gangs(), allocation)) }
-
-// Allocations lists the allocations that have a directory.
-func (r Root) Allocations() ([]string, error) {
-	entries, err := os.ReadDir(r.Gangs())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the spool's gangs: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
 
 // Dir is the directory of one allocation.
 type Dir string
@@ -77,8 +58,13 @@ func (d Dir) Log(k int, podUID, container string, restart int) string {
 
 // Create makes an allocation's directory with its gang.json and its slots. It
 // appears as a whole or not at all; one of the same name is an error.
-func (r Root) Create(g Gang) error {
+func (r Root) Create(g Gang) (err error) {
 	staged := r.Dir(unfinished(g.Node) + g.Allocation)
+	defer func() {
+		if err != nil { // on a full filesystem each try would leave one
+			err = errors.Join(err, os.RemoveAll(string(staged)))
+		}
+	}()
 	if err := staged.Create(len(g.Slots)); err != nil {
 		return err
 	}
@@ -116,11 +102,28 @@ func write(path string, v any, settle func(*os.File) error) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
 	}
+	return replace(path, data, ownerOnly, settle)
+}
+
+// WriteFile replaces a file of any content, as Write does.
+func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	return replace(path, data, mode, (*os.File).Sync)
+}
+
+// ownerOnly is the mode that os.CreateTemp gives to a file.
+const ownerOnly fs.FileMode = 0o600
+
+// replace has settle see to it that the data is where it is to be, before the file takes
+// the place of the other.
+func replace(path string, data []byte, mode fs.FileMode, settle func(*os.File) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	_, err = tmp.Write(data)
+	if err == nil && mode != ownerOnly {
+		err = tmp.Chmod(mode)
+	}
 	if err == nil {
 		err = settle(tmp)
 	}

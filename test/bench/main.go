@@ -168,13 +168,19 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 func (b *bench) dir() string { return filepath.Join(baseDir, b.name) }
 
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {
+	var errs []error
 	for _, m := range chosen {
+		if ctx.Err() != nil {
+			break
+		}
 		fmt.Fprintf(os.Stderr, "measuring %s\n", m.name)
 		if err := m.measure(b, ctx); err != nil {
-			return fmt.Errorf("measuring %s: %w", m.name, err)
+			err = fmt.Errorf("measuring %s: %w", m.name, err)
+			fmt.Fprintln(os.Stderr, err) // what follows may take long
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // poll asks until the answer is yes.

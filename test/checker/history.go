@@ -59,9 +59,7 @@ func (j Job) number() int {
 // Pod is what the API server said of a pod.
 type Pod struct {
 	UID, Namespace, Name string
-	// Owner is the UID of the JobSet or Job that the pod is of.
-	Owner string
-	Seen  []Sight
+	Seen                 []Sight
 	// Deleting is when the pod was first seen with a deletion timestamp, Gone when it was
 	// seen no more; zero for never.
 	Deleting, Gone time.Time
@@ -121,7 +119,7 @@ type Deed struct {
 	Kind      string
 	// Target is what it was done to, in words, for people.
 	Target string `json:",omitempty"`
-	// Allocation, Node and Pod name whom it may have harmed; see Harm.
+	// Allocation and Node name whom it may have harmed; see reaches. Pod is for people.
 	Allocation, Node, Pod string `json:",omitempty"`
 	// Error is why it did not work.
 	Error string `json:",omitempty"`

@@ -76,7 +76,7 @@ JobId=5 Name=never JobState=CANCELLED StartTime=Unknown EndTime=2026-11-30T10:00
 
 func TestRecorder(t *testing.T) {
 	r := NewRecorder()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: types.UID("u"), OwnerReferences: []metav1.OwnerReference{{UID: "o"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: types.UID("u")}}
 	pod.Status.Phase = corev1.PodPending
 	r.Pod(pod, at(0))
 	r.Pod(pod, at(1)) // nothing new
@@ -114,7 +114,7 @@ func TestRecorder(t *testing.T) {
 	h := r.History([]Process{{Pod: "u"}}, []Job{{ID: "7"}}, []string{"left"})
 	assert.Equal(t, History{
 		Processes: []Process{{Pod: "u", LastSeen: at(2.5)}}, Jobs: []Job{{ID: "7"}}, Left: []string{"left"},
-		Pods: []Pod{{UID: "u", Namespace: "n", Name: "p", Owner: "o", Deleting: at(2), Gone: at(3), Seen: []Sight{
+		Pods: []Pod{{UID: "u", Namespace: "n", Name: "p", Deleting: at(2), Gone: at(3), Seen: []Sight{
 			{At: at(0), Phase: "Pending"},
 			{At: at(2), Phase: "Failed", Message: "Error", Code: code(3), Allocation: "x", Job: "7", Node: "hpc1"},
 		}}},

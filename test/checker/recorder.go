@@ -43,9 +43,6 @@ func (r *Recorder) Pod(pod *corev1.Pod, at time.Time) {
 	p := r.pods[string(pod.UID)]
 	if p == nil {
 		p = &Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
-		for _, o := range pod.OwnerReferences {
-			p.Owner = string(o.UID)
-		}
 		r.pods[p.UID] = p
 	}
 	if pod.DeletionTimestamp != nil && p.Deleting.IsZero() {

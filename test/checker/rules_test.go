@@ -16,8 +16,8 @@ func code(n int) *int { return &n }
 
 // healthy is a history of two gangs: a JobSet of two pods, and a Job that fails with 3.
 func healthy() History {
-	pod := func(uid, name, owner, allocation, job, node string, phase string, exit int, end float64) Pod {
-		return Pod{UID: uid, Namespace: "n", Name: name, Owner: owner, Seen: []Sight{
+	pod := func(uid, name, allocation, job, node string, phase string, exit int, end float64) Pod {
+		return Pod{UID: uid, Namespace: "n", Name: name, Seen: []Sight{
 			{At: at(0), Phase: "Pending"},
 			{At: at(3), Phase: "Running", Allocation: allocation, Job: job, Node: node},
 			{At: at(end), Phase: phase, Allocation: allocation, Job: job, Node: node, Code: code(exit)},
@@ -34,9 +34,9 @@ func healthy() History {
 			{ID: "2", Name: "job-1-y", State: "FAILED", Code: 3, Submitted: at(1), Started: at(2), Ended: at(6), Nodes: "hpc3"},
 		},
 		Pods: []Pod{
-			pod("a", "set-0-a", "set", "set-1-x", "1", "hpc1", "Succeeded", 0, 7),
-			pod("b", "set-1-b", "set", "set-1-x", "1", "hpc2", "Succeeded", 0, 8),
-			pod("c", "job-c", "job", "job-1-y", "2", "hpc3", "Failed", 3, 6),
+			pod("a", "set-0-a", "set-1-x", "1", "hpc1", "Succeeded", 0, 7),
+			pod("b", "set-1-b", "set-1-x", "1", "hpc2", "Succeeded", 0, 8),
+			pod("c", "job-c", "job-1-y", "2", "hpc3", "Failed", 3, 6),
 		},
 		Dirs: []Dir{
 			{Allocation: "set-1-x", Gang: "set", Generation: 1, Claims: []string{"1"}, Outcomes: []string{"Succeeded"}, FirstSeen: at(1), LastSeen: at(9), Ended: at(9)},

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gangline/gangline/provider/identity"
+	"github.com/gangline/gangline/provider/spool"
 )
 
 // Mode is a way to the site.
@@ -57,13 +59,10 @@ type SSHConfig struct {
 }
 
 // forUser puts a user's name into a path.
-func forUser(path, user string) string { return strings.ReplaceAll(path, "{user}", user) }
-
-// userName is what the names of users look like: none of them is a path or an option.
-var userName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*\$?$`)
+func forUser(path, user string) string { return strings.ReplaceAll(path, spool.FieldUser, user) }
 
 func checkUser(name string) error {
-	if name == "root" || !userName.MatchString(name) {
+	if name == "root" || !identity.IsLoginName(name) {
 		return fmt.Errorf("%q is no name of an ordinary HPC user", name)
 	}
 	return nil

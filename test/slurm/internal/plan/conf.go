@@ -10,7 +10,8 @@ import (
 // cred_expire=5 lets a requeued job start after 6 s instead of 121 s;
 // ReturnToService=2 brings a restarted node back by itself; KillWait and
 // SlurmdTimeout are short so that tests do not wait for them; MessageTimeout=5 brings the
-// time from a crash to NODE_FAIL from 31 s to 18 s.
+// time from a crash to NODE_FAIL from 31 s to 18 s; JobAcctGatherFrequency is Slurm's
+// default, since each step reads all processes of the machine then, which is all nodes here.
 const slurmConf = `ClusterName=%[1]s
 SlurmctldHost=head(%[2]s)
 SlurmUser=slurm
@@ -31,7 +32,7 @@ DefMemPerCPU=256
 ProctrackType=%[8]s
 TaskPlugin=%[9]s
 JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=task=1
+JobAcctGatherFrequency=task=30
 JobCompType=jobcomp/filetxt
 JobCompLoc=%[7]s/jobcomp.log
 %[10]sGresTypes=gpu

@@ -1,16 +1,13 @@
 package plan
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"github.com/gangline/gangline/test/golden"
 )
 
-// The golden files are what a person reads to see what a dev Slurm is like. To renew them:
-// UPDATE_GOLDEN=1 go test ./test/slurm/internal/plan
+// The golden files are what a person reads to see what a dev Slurm is like.
 func TestConfigurationFiles(t *testing.T) {
 	standard := Plan{
 		Name: "dev", Dir: "/var/lib/dev", NodePrefix: "hpc", Nodes: 4, CPUs: 8, MemoryMB: 16384, GPUs: 8, Subnet: 3, MinJobAge: 300,
@@ -31,13 +28,7 @@ func TestConfigurationFiles(t *testing.T) {
 	}
 	for name, got := range tests {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", name)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), got)
+			golden.Equal(t, filepath.Join("testdata", name), got)
 		})
 	}
 }

@@ -54,9 +54,6 @@ func (p Plan) MungeSocket() string { return p.path("munge", "munge.sock") }
 // JWTKey is the key that slurmctld signs and checks tokens with.
 func (p Plan) JWTKey() string { return p.path("jwt", "jwt_hs256.key") }
 
-// RunDir holds the sockets of slurmrestd and of the database; each has a folder.
-func (p Plan) RunDir(name string) string { return p.path("run", name) }
-
 // RESTSocket is slurmrestd's, open to every user: a token is needed all the same.
 func (p Plan) RESTSocket() string { return p.path("run", "rest", "slurmrestd.sock") }
 

@@ -1,0 +1,24 @@
+package spool
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatCannotBeMadeLeavesNothing(t *testing.T) {
+	root := Root(t.TempDir())
+	g := Gang{Version: Version, Allocation: "pi-1", Node: "hpc", Slots: make([]Slot, 3)}
+	require.NoError(t, root.Create(g))
+	require.Error(t, root.Create(g), "its name is taken")
+	g.Allocation = "pi-2"
+	blocked := root.Dir(unfinished(g.Node) + g.Allocation).Gang()
+	require.NoError(t, os.MkdirAll(blocked+"/full", 0o700)) // no file can replace it
+	require.Error(t, root.Create(g))
+	entries, err := os.ReadDir(root.Gangs())
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	assert.Equal(t, "pi-1", entries[0].Name())
+}
