@@ -18,6 +18,7 @@ import (
 )
 
 func TestAGangOfTwoSlots(t *testing.T) {
+	elsewhere := single(t)
 	w := newWorld(t, [][]int{{0}, {1}})
 	a := w.agentStatus(1)
 	assert.Equal(t, "hpc2", a.Node)
@@ -39,18 +40,23 @@ func TestAGangOfTwoSlots(t *testing.T) {
 	other.Hostname = "pi-worker-1"
 	w.run(1, other)
 
-	// Nothing starts before all names are known.
-	time.Sleep(500 * time.Millisecond)
-	early := w.podWhere(0, "known", func(spool.PodStatus) bool { return true })
+	// Nothing starts before all names are known, while a pod of another gang starts and ends.
+	isThere := func(spool.PodStatus) bool { return true }
+	w.podWhere(0, "known", isThere)
+	elsewhere.run(0, elsewhere.orders("elsewhere", "true"))
+	elsewhere.done(0, "elsewhere")
+	early := w.podWhere(0, "known", isThere)
+	require.NotNil(t, early.Containers[0].State.Waiting)
 	assert.Equal(t, "ContainerCreating", early.Containers[0].State.Waiting.Reason)
+	known := time.Now()
 	w.publishNames()
 
 	p := w.done(0, "u0")
+	assert.True(t, p.Started.After(known), "started at %s, and the names were known at %s", p.Started, known)
 	assert.Equal(t, 3, exitCode(t, p))
 	end := p.Containers[0].State.Terminated
 	assert.Equal(t, "Error", end.Reason)
 	assert.Equal(t, "gangline://u0-main-0", end.ContainerID)
-	assert.False(t, p.Started.IsZero())
 	assert.Equal(t, 0, exitCode(t, w.done(1, "u1")))
 
 	out := w.log(0, "u0", "main", 0, "stdout")

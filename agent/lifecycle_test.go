@@ -242,21 +242,6 @@ func TestPodsOfOneSlot(t *testing.T) {
 			assert.Empty(t, p.Containers)
 			assert.Empty(t, p.Reason)
 		},
-		"orders that are sealed to another agent wait": func(t *testing.T, w *world) {
-			other, err := spool.NewKey()
-			require.NoError(t, err)
-			sealed, err := spool.Seal(other.Recipient(), w.orders("u", "true"))
-			require.NoError(t, err)
-			require.NoError(t, spool.Write(w.dir.Desired(0), spool.Desired{
-				Version: 1, PodUID: "u", Action: spool.ActionRun, Recipient: other.Recipient(), Orders: sealed}))
-			time.Sleep(300 * time.Millisecond)
-			var s spool.Status
-			_, err = spool.Read(w.dir.Status(0), &s)
-			require.NoError(t, err)
-			assert.Nil(t, s.Pod)
-			w.run(0, w.orders("u", "exit 5"))
-			assert.Equal(t, 5, exitCode(t, w.done(0, "u")))
-		},
 		"orders that cannot be read fail the pod": func(t *testing.T, w *world) {
 			require.NoError(t, spool.Write(w.dir.Desired(0), spool.Desired{
 				Version: 1, PodUID: "u", Action: spool.ActionRun, Recipient: w.agentStatus(0).Recipient, Orders: []byte("x")}))
@@ -291,6 +276,29 @@ func TestPodsOfOneSlot(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) { test(t, single(t)) })
 	}
+}
+
+func TestOrdersThatAreSealedToAnotherAgentWait(t *testing.T) {
+	w := newWorld(t, [][]int{{0, 1}})
+	w.publishNames()
+	other, err := spool.NewKey()
+	require.NoError(t, err)
+	sealed, err := spool.Seal(other.Recipient(), w.orders("u", "true"))
+	require.NoError(t, err)
+	w.write(w.dir.Desired(0), spool.Desired{
+		Version: spool.Version, PodUID: "u", Action: spool.ActionRun, Recipient: other.Recipient(), Orders: sealed})
+	// The agent looks at the slots' orders in turn: once it has seen two more of the
+	// other slot's, it has seen these.
+	for _, uid := range []string{"a", "b"} {
+		w.run(1, w.orders(uid, "true"))
+		w.done(1, uid)
+	}
+	var s spool.Status
+	_, err = spool.Read(w.dir.Status(0), &s)
+	require.NoError(t, err)
+	assert.Nil(t, s.Pod)
+	w.run(0, w.orders("u", "exit 5"))
+	assert.Equal(t, 5, exitCode(t, w.done(0, "u")))
 }
 
 // hiding is a script that leaves a process in another session, with another

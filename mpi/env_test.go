@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/test/golden"
 )
 
 func TestEnv(t *testing.T) {
@@ -29,7 +30,7 @@ func TestEnv(t *testing.T) {
 			for _, v := range mpi.Env(test.paths) {
 				got.WriteString(v.Name + "=" + v.Value + "\n")
 			}
-			golden(t, test.golden, got.String())
+			golden.Equal(t, "testdata/"+test.golden, got.String())
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gangline/gangline/mpi"
+	"github.com/gangline/gangline/test/golden"
 )
 
 func secret(b byte) []byte { return bytes.Repeat([]byte{b}, mpi.MinSecret) }
@@ -22,8 +23,8 @@ func TestDerivedKeysNeverChange(t *testing.T) {
 	again, err := mpi.DeriveKeys(secret(7), "pi.1")
 	require.NoError(t, err)
 	assert.Equal(t, keys, again)
-	golden(t, "host-key.pub", string(keys.HostPublic))
-	golden(t, "client-key.pub", string(keys.ClientPublic))
+	golden.Equal(t, "testdata/host-key.pub", string(keys.HostPublic))
+	golden.Equal(t, "testdata/client-key.pub", string(keys.ClientPublic))
 }
 
 func TestKeysDifferByAllocationSecretAndPurpose(t *testing.T) {

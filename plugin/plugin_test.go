@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -27,9 +26,8 @@ import (
 	"k8s.io/client-go/util/exec"
 
 	"github.com/gangline/gangline/plugin/plugintest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var now = time.Date(2026, 1, 2, 13, 0, 0, 0, time.UTC)
 
@@ -113,17 +111,6 @@ func (c *cluster) run(t *testing.T, args ...string) (out, errs string, err error
 	return o.String(), e.String(), err
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), got)
-}
-
 const (
 	jobSetLLM   = `{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","metadata":{"namespace":"default","name":"llm","uid":"js"},"status":{"restarts":1}}`
 	trainJobLLM = `{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"namespace":"default","name":"llm","uid":"tj"}}`
@@ -170,7 +157,7 @@ func TestOutputs(t *testing.T) {
 				assert.Contains(t, out, "kubectl-gangline v1 (go")
 				return
 			}
-			golden(t, name, out)
+			golden.Equal(t, "testdata/"+name, out)
 			assert.Empty(t, errs)
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,7 +164,7 @@ func (o *owners) get(ctx context.Context, name types.NamespacedName, obj client.
 // The name may be one that somebody has written into a pod. Where nothing can have it, a
 // client makes no call and an error of its own, which would never pass.
 func (o *owners) find(ctx context.Context, name types.NamespacedName, obj client.Object, good func() bool) (found bool, err error) {
-	if name.Name == "" || len(path.IsValidPathSegmentName(name.Name)) > 0 {
+	if name.Name == "" || len(content.IsPathSegmentName(name.Name)) > 0 {
 		return false, nil
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {

@@ -47,6 +47,10 @@ import (
 // spent waiting for the API server or the workload manager.
 const workers = 16
 
+// cachesPatience is how long the first list of pods may take. That of 100,000 takes minutes
+// of a busy API server; a node that gave up would be started again, and ask again.
+const cachesPatience = 30 * time.Minute
+
 // The rate of calls to the API server, per second, of all virtual nodes of the process. A
 // kubelet's is 50 (kubeAPIQPS) for the pods of one machine; a virtual node stands for
 // hundreds of them. The API server guards itself by priority and fairness.
@@ -84,8 +88,6 @@ type Options struct {
 	// Certificates are those that were asked for while this process stood by; nil if it
 	// did not.
 	Certificates Certificates
-	// metrics count what all nodes share; Run makes them.
-	metrics *metrics.Process
 	// Reloader has the map of identities, which may change while the node runs. Nil for one
 	// that does not change.
 	Reloader *Reloader
@@ -93,12 +95,6 @@ type Options struct {
 
 // prepareNode makes one virtual node of the process, up to its start.
 func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeRun, error) {
-	keys, err := loadKeySource(ctx, shared.clientset, c.Namespace, c.NodeName)
-	if err != nil {
-		return nodeRun{}, err
-	}
-	registry := newRegistry(translate.Names{Cluster: string(shared.cluster), Node: c.NodeName})
-	shared.family.registries = append(shared.family.registries, registry)
 	node, err := newVirtualNode(ctx, shared.clientset, shared.inventory, NodeFacts{
 		Config: c, Manager: shared.version, Version: o.Version, ClusterUID: shared.cluster,
 	})
@@ -109,9 +105,63 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 	if err != nil {
 		return nodeRun{}, err
 	}
-	sums := &summaries{}
 	watches := newOwnerWatches(mgr.GetCache(), mgr.GetRESTMapper())
-	statuses := newStatusTable(registry, c.SpoolInterval.Duration)
+	r, err := newReconciler(ctx, o, c, shared, mgr, node, watches)
+	if err != nil {
+		return nodeRun{}, err
+	}
+	if err := r.meetPeople(ctx, o, shared.metrics); err != nil {
+		return nodeRun{}, err
+	}
+	node.countOwn(func() usage { return ownUsage(r.registry, r.statuses) })
+	if err := r.setup(mgr, watches); err != nil {
+		return nodeRun{}, err
+	}
+	if c.Volumes.Provision && c.NodeName == o.Config.NodeName { // one for all nodes of the process
+		p := &provisioner{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: r.recorder, cluster: c.Cluster}
+		if err := p.setup(mgr); err != nil {
+			return nodeRun{}, err
+		}
+	}
+	pages, err := page.NewHandler(&pageSource{r: r, node: node, manager: shared.version})
+	if err != nil {
+		return nodeRun{}, err
+	}
+	server, err := newServer(ctx, c, shared, o.Certificates[c.NodeName], r.recorder, pages,
+		&kubeletPods{reader: r.client, live: r.live, node: c.NodeName, registry: r.registry, keys: r.keys})
+	if err != nil {
+		return nodeRun{}, err
+	}
+	orphans := newOrphanTable(c, r.recorder, r.metrics)
+	err = addRunnables(mgr,
+		server.Run,
+		node.run,
+		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
+		func(ctx context.Context) error { return r.lookForOrphans(ctx, orphans) },
+		addReadiness(shared.ready, c.NodeName, mgr.GetCache(), node, r.people),
+	)
+	if err != nil {
+		return nodeRun{}, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("the virtual node starts", "node", c.NodeName, "workloadManager", shared.version, "spool", c.Spool, "allocations", len(r.registry.live()))
+	return nodeRun{
+		page: page.Named{Node: c.NodeName, Page: pages}, manager: mgr, listed: r.listed(ctx, node), lookAtAll: r.lookAtAll,
+		tell: func(eventType, reason, message string) {
+			r.recorder.Event(nodeReference(c.NodeName), eventType, reason, message)
+		},
+	}, nil
+}
+
+// newReconciler makes what looks at a node's gangs, and the node's metrics. It knows no
+// people yet (meetPeople), and watches nothing (setup).
+func newReconciler(ctx context.Context, o Options, c Config, shared common, mgr manager.Manager, node *virtualNode, watches *ownerWatches) (*Reconciler, error) {
+	keys, err := loadKeySource(ctx, shared.clientset, c.Namespace, c.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	registry := newRegistry(translate.Names{Cluster: string(shared.cluster), Node: c.NodeName})
+	shared.family.registries = append(shared.family.registries, registry)
+	sums := &summaries{}
 	r := &Reconciler{
 		config: c, client: mgr.GetClient(), live: mgr.GetAPIReader(), clientset: shared.clientset,
 		manager: shared.manager, kind: o.Kind, recorder: newRecorder(ctx, shared.events, c.NodeName),
@@ -119,7 +169,7 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		owners:     newOwners(mgr.GetClient(), mgr.GetAPIReader(), registry.gangOf, watches.ensure),
 		identities: shared.identities,
 		jobs:       shared.jobs,
-		statuses:   statuses,
+		statuses:   newStatusTable(registry, c.SpoolInterval.Duration),
 		writes:     newWrites(mgr.GetClient()),
 		objects:    newObjects(mgr.GetAPIReader(), clock.RealClock{}, c.Volumes.turn()),
 		tokens:     newTokens(shared.clientset, clock.RealClock{}),
@@ -136,52 +186,22 @@ func prepareNode(ctx context.Context, o Options, c Config, shared common) (nodeR
 		},
 		tracer: shared.tracer, began: time.Now(),
 	}
-	r.metrics, err = metrics.NewNode(metricsOf(o.Config, c.NodeName), sources(func() *people { return r.people }, registry, statuses, node))
+	r.metrics, err = metrics.NewNode(metricsOf(o.Config, c.NodeName), sources(func() *people { return r.people }, registry, r.statuses, node))
 	if err != nil {
-		return nodeRun{}, err
+		return nil, err
 	}
-	statuses.metrics, o.metrics = r.metrics, shared.metrics
-	if err := r.meetPeople(ctx, o); err != nil {
-		return nodeRun{}, err
-	}
-	node.countOwn(func() usage { return ownUsage(registry, r.statuses) })
-	if err := r.setup(mgr, watches); err != nil {
-		return nodeRun{}, err
-	}
-	if c.Volumes.Provision && c.NodeName == o.Config.NodeName { // one for all nodes of the process
-		p := &provisioner{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: r.recorder, cluster: c.Cluster}
-		if err := p.setup(mgr); err != nil {
-			return nodeRun{}, err
-		}
-	}
-	orphans := newOrphanTable(c, r.recorder, r.metrics)
-	pages, err := page.NewHandler(&pageSource{r: r, node: node, manager: shared.version})
-	if err != nil {
-		return nodeRun{}, err
-	}
-	server, err := newServer(ctx, c, shared, o.Certificates[c.NodeName], r.recorder, pages, &kubeletPods{reader: mgr.GetClient(), live: mgr.GetAPIReader(), node: c.NodeName, registry: registry, keys: keys})
-	if err != nil {
-		return nodeRun{}, err
-	}
-	runnables := []manager.RunnableFunc{
-		server.Run,
-		node.run,
-		func(ctx context.Context) error { return r.statuses.run(ctx, r.look) },
-		func(ctx context.Context) error { return r.lookForOrphans(ctx, orphans) },
-		addReadiness(shared.ready, c.NodeName, mgr.GetCache(), node, r.people),
-	}
+	r.statuses.metrics = r.metrics
+	return r, nil
+}
+
+// addRunnables has the manager run a node's parts beside its controllers.
+func addRunnables(mgr manager.Manager, runnables ...manager.RunnableFunc) error {
 	for _, run := range runnables {
 		if err := mgr.Add(run); err != nil {
-			return nodeRun{}, fmt.Errorf("preparing the virtual node: %w", err)
+			return fmt.Errorf("preparing the virtual node: %w", err)
 		}
 	}
-	logr.FromContextOrDiscard(ctx).Info("the virtual node starts", "node", c.NodeName, "workloadManager", shared.version, "spool", c.Spool, "allocations", len(registry.live()))
-	return nodeRun{
-		page: page.Named{Node: c.NodeName, Page: pages}, manager: mgr, listed: r.listed(ctx, node), lookAtAll: r.lookAtAll,
-		tell: func(eventType, reason, message string) {
-			r.recorder.Event(nodeReference(c.NodeName), eventType, reason, message)
-		},
-	}, nil
+	return nil
 }
 
 // newServer makes the node's port. It asks about its callers with a client of
@@ -283,6 +303,7 @@ func (r *Reconciler) setup(mgr manager.Manager, watches *ownerWatches) error {
 		Reconciler:              r,
 		SkipNameValidation:      ptr.To(true), // each virtual node of the process has one
 		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        cachesPatience,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](100*time.Millisecond, time.Minute),
 		LogConstructor:          func(*Request) logr.Logger { return mgr.GetLogger() },
 	})

@@ -89,10 +89,10 @@ type acquaintance struct {
 	err  error // why it is not read yet; nil once it is
 }
 
-func newPeople(life context.Context, o Options, root string, load func(context.Context, *hpcUser) error, read func()) *people {
+func newPeople(life context.Context, o Options, root string, counted *metrics.Process, load func(context.Context, *hpcUser) error, read func()) *people {
 	return &people{
 		sites: o.Sites, only: o.OnlyUser, uids: o.UIDs, spool: root, load: load, read: read,
-		all: map[string]*acquaintance{}, life: life, metrics: o.metrics,
+		all: map[string]*acquaintance{}, life: life, metrics: counted,
 	}
 }
 
@@ -138,6 +138,13 @@ func (p *people) user(name string) (*hpcUser, error) {
 		return nil, fmt.Errorf("as user %s: %w", name, a.err)
 	}
 	return a.user, nil
+}
+
+// knows tells whether a user's spool has been read, or is being read.
+func (p *people) knows(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[name] != nil
 }
 
 // now reads a user's spool at once, or fails.
@@ -225,7 +232,7 @@ func (p *people) met() []*hpcUser {
 
 // meetPeople makes the node's table of users, and has the spools read of those that are
 // known beforehand: what is there may need to be given back, though it has no pods.
-func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
+func (r *Reconciler) meetPeople(ctx context.Context, o Options, counted *metrics.Process) error {
 	seal := r.keys.seal
 	if o.OnlyUser != "" {
 		seal = nil
@@ -258,7 +265,7 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options) error {
 		// Before any gang is looked at: what is not read yet would look like silence.
 		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])
 	}
-	r.people = newPeople(ctx, o, r.config.Spool, load, r.lookAtAll)
+	r.people = newPeople(ctx, o, r.config.Spool, counted, load, r.lookAtAll)
 	if o.OnlyUser != "" {
 		return r.people.now(ctx, o.OnlyUser)
 	}

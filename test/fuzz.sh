@@ -14,11 +14,18 @@ module() {
 time=${1:-30s}
 pattern=${2:-.}
 failed=0
+found=0
 while IFS=: read -r file fuzzer; do
+  [[ $fuzzer =~ $pattern ]] || continue
+  found=1
   package=$(dirname "$file")
   echo "$fuzzer in ./$package, for $time"
   module=$(module "$package")
   go test -C "$module" -run '^$' -fuzz "^$fuzzer\$" -fuzztime "$time" -fuzzminimizetime 1x -parallel "${GOMAXPROCS:-2}" \
     "./$(realpath --relative-to="$module" "$package")" || failed=1
-done < <(git ls-files --cached --others --exclude-standard '*_test.go' | grep -v '^bin/' | xargs grep -o '^func Fuzz[A-Za-z0-9_]*' | sed 's/func //' | grep -E ":.*$pattern")
+done < <(git ls-files --cached --others --exclude-standard '*_test.go' | grep -v '^bin/' | xargs grep -o '^func Fuzz[A-Za-z0-9_]*' | sed 's/func //')
+if [[ $found -eq 0 ]]; then
+  echo "no fuzzer fits $pattern" >&2
+  exit 2
+fi
 exit "$failed"

@@ -16,7 +16,7 @@ packages=(
   squashfs-tools
 )
 [ "$purpose" != tests ] || packages+=(openssh-server sudo chromium lua5.3)
-[ "$purpose" != tests ] || packages+=(bubblewrap charliecloud podman runc crun busybox-static)
+[ "$purpose" != tests ] || packages+=(bubblewrap charliecloud podman runc crun busybox-static fuse-overlayfs fuse3)
 [ "$purpose" != bench ] || packages+=(openssh-server)
 
 missing=()

@@ -1,30 +1,16 @@
 package translate
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files and the generated documents anew")
-
-// golden compares with a file, or writes it.
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got), "run go test ./translate -update")
-}
 
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -103,7 +89,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 }
 
 func TestDocumentOfPodFields(t *testing.T) {
-	golden(t, "../docs/pod-fields.md", []byte(fieldsDocument()))
+	golden.Equal(t, "../docs/pod-fields.md", fieldsDocument())
 }
 
 func fieldsDocument() string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gangline/gangline/mpi"
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/test/golden"
 	. "github.com/gangline/gangline/translate/translatetest"
 )
 
@@ -282,7 +283,7 @@ func TestGoldenOrders(t *testing.T) {
 	require.NoError(t, err)
 	data, err := json.MarshalIndent(orders, "", "  ")
 	require.NoError(t, err)
-	golden(t, "testdata/orders.json", append(data, '\n'))
+	golden.Equal(t, "testdata/orders.json", string(data)+"\n")
 }
 
 func TestReferencesAreExactlyWhatThePodNames(t *testing.T) {

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/test/golden"
 )
 
 const sbatchScript = "/spool/gangs/pi-1/launch.sh"
@@ -78,13 +79,7 @@ func TestSbatchArgs(t *testing.T) {
 			args, err := SbatchArgs(tt.request, sbatchScript)
 			require.NoError(t, err)
 			got := strings.Join(args, "\n") + "\n"
-			golden := filepath.Join("testdata", "sbatch-"+tt.file+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), got)
+			golden.Equal(t, filepath.Join("testdata", "sbatch-"+tt.file+".golden"), got)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/translate/wellknown"
 )
 
 // Observation is all that is known of one pod at one moment.
@@ -49,18 +50,18 @@ type Ending struct {
 
 // RejectedStatus is the status of a pod that the node refuses, in kubelet's
 // form (kubelet's lifecycle.PodAdmitHandler: reason, and a message that starts
-// with "Pod was rejected: ").
+// with wellknown.Rejected).
 //
 // A controller that makes another pod at once, and again and again, is no help to
 // anybody: pods of such controllers wait with the reason instead.
 func RejectedStatus(pod *corev1.Pod, now time.Time, r Rejection) corev1.PodStatus {
 	if remadeAtOnce(pod) {
-		return PodStatus(Observation{Pod: pod, Now: now, Waiting: Waiting{Reason: r.Reason, Message: "Pod was rejected: " + r.Message}})
+		return PodStatus(Observation{Pod: pod, Now: now, Waiting: Waiting{Reason: r.Reason, Message: wellknown.Rejected + r.Message}})
 	}
 	status := *pod.Status.DeepCopy()
 	status.Phase = corev1.PodFailed
 	status.Reason = r.Reason
-	status.Message = "Pod was rejected: " + r.Message
+	status.Message = wellknown.Rejected + r.Message
 	status.ObservedGeneration = pod.Generation
 	if status.StartTime == nil {
 		status.StartTime = ptr.To(seconds(now))

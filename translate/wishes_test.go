@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
@@ -262,5 +263,5 @@ func TestDocumentOfAnnotations(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", w.name, strings.ReplaceAll(w.values, "|", `\|`), w.about, alias)
 	}
-	golden(t, document, []byte(before+begin+b.String()+"\n"+end+after))
+	golden.Equal(t, document, before+begin+b.String()+"\n"+end+after)
 }

@@ -1,8 +1,6 @@
 package container_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,10 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/agent/container"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestCommands shows what each runtime is told, one word a line.
 func TestCommands(t *testing.T) {
@@ -46,13 +43,7 @@ func TestCommands(t *testing.T) {
 				show("its variables", r.Variables(plain))
 			}
 			show("a test", r.Test(name))
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), text.String())
+			golden.Equal(t, filepath.Join("testdata", name+".txt"), text.String())
 		})
 	}
 }

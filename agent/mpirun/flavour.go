@@ -104,7 +104,7 @@ func (c *call) settle(ctx context.Context) {
 		return
 	}
 	for _, name := range launcher.LaunchersFor(meant) {
-		if file := next(self, name, c.getenv("PATH")); file != "" {
+		if file := remoteshell.Next(self, name, c.getenv("PATH")); file != "" {
 			c.next = file
 			return
 		}

@@ -41,7 +41,7 @@ type call struct {
 // launcher.
 func Main(ctx context.Context, args []string) int {
 	c := call{name: filepath.Base(args[0]), args: args[1:], env: os.Environ(), stderr: os.Stderr}
-	c.next = next(self, c.name, c.getenv("PATH"))
+	c.next = remoteshell.Next(self, c.name, c.getenv("PATH"))
 	var inPod bool
 	var err error
 	if c.settings, inPod, err = ReadSettings(c.getenv); err != nil {

@@ -23,30 +23,6 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-func TestNextOnPath(t *testing.T) {
-	root := t.TempDir()
-	dir := func(name string) string { return filepath.Join(root, name) }
-	own := put(t, dir("own"), "agent", "#!/bin/sh\n")
-	require.NoError(t, os.MkdirAll(dir("run"), 0o755))
-	require.NoError(t, os.Symlink(own, filepath.Join(dir("run"), "mpirun")))
-	before, after := put(t, dir("before"), "mpirun", "#!/bin/sh\n"), put(t, dir("after"), "mpirun", "#!/bin/sh\n")
-	require.NoError(t, os.WriteFile(filepath.Join(root, "mpirun"), nil, 0o644))
-	for name, tc := range map[string]struct {
-		path []string
-		want string
-	}{
-		"the one behind this program":          {[]string{dir("before"), dir("run"), dir("after")}, after},
-		"none behind it":                       {[]string{dir("before"), dir("run")}, ""},
-		"the first, where this one is not":     {[]string{dir("before"), dir("after")}, before},
-		"a file that is no program, and a dir": {[]string{root, "relative", dir("after")}, after},
-		"none":                                 {nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tc.want, next(own, "mpirun", strings.Join(tc.path, ":")))
-		})
-	}
-}
-
 func TestLinks(t *testing.T) {
 	self, path := "/proc/self/exe", t.TempDir()
 	put(t, path, "mpiexec.hydra", "#!/bin/sh\n")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/gangline/gangline/mpi/remoteshell"
 )
 
 // Names are the launchers that this program stands in front of.
@@ -29,7 +31,7 @@ func Link(dir, self, mode string, searchPaths []string) error {
 	for _, name := range Names() {
 		there := mode == ModeSrun && slices.Contains(always(), name)
 		for _, path := range searchPaths {
-			there = there || next(self, name, path) != ""
+			there = there || remoteshell.Next(self, name, path) != ""
 		}
 		if !there {
 			continue
@@ -53,32 +55,6 @@ func Offer(dir, self, mode string, there func(name string) bool) error {
 		}
 	}
 	return nil
-}
-
-// next finds the program that would run if this one were not there: the first of
-// the name on the search path that is not this program, after the place where
-// this program stands on it.
-func next(self, name, searchPath string) string {
-	own, err := os.Stat(self)
-	if err != nil {
-		return ""
-	}
-	other := ""
-	for _, dir := range filepath.SplitList(searchPath) {
-		if !filepath.IsAbs(dir) {
-			continue // "." is no place to look for programs
-		}
-		candidate := filepath.Join(dir, name)
-		info, err := os.Stat(candidate)
-		switch {
-		case err != nil || info.IsDir() || info.Mode()&0o111 == 0:
-		case os.SameFile(info, own):
-			other = "" // what came before it was not called either
-		case other == "":
-			other = candidate
-		}
-	}
-	return other
 }
 
 // ownNames are Open MPI's launchers. They take a name with a slash as an order to

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +14,8 @@ import (
 
 	"github.com/gangline/gangline/controller/config"
 	"github.com/gangline/gangline/controller/trainertest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the generated files anew")
 
 func charts(path ...string) string {
 	return filepath.Join(append([]string{"..", "..", "charts"}, path...)...)
@@ -29,13 +27,7 @@ func TestTheWebhookManifestIsTheGeneratedOne(t *testing.T) {
 	text, err := WebhookManifest(c, DefaultNamespace, "")
 	require.NoError(t, err)
 	text = append([]byte("# Written by gangline-controller webhooks.\n"), text...)
-	file := charts("gangline", "files", "webhooks.yaml")
-	if *update {
-		require.NoError(t, os.WriteFile(file, text, 0o644))
-	}
-	is, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, string(is), string(text), "run this test with -update")
+	golden.Equal(t, charts("gangline", "files", "webhooks.yaml"), string(text))
 }
 
 func TestWebhooksByURL(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/test/golden"
 )
 
 func trainJobThat(name string, conditions ...string) *v1alpha1.TrainJob {
@@ -74,9 +75,5 @@ func TestDocument(t *testing.T) {
 	_, after, closed := strings.Cut(rest, end)
 	require.True(t, opened && closed, "the markers are gone")
 	got := before + begin + table.String() + end + after
-	if *update {
-		require.NoError(t, os.WriteFile(document, []byte(got), 0o644))
-		return
-	}
-	assert.Equal(t, string(data), got, "go test ./controller/manager -run TestDocument -update")
+	golden.Equal(t, document, got)
 }

@@ -1,7 +1,6 @@
 package plugins_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,11 +19,10 @@ import (
 	"github.com/gangline/gangline/controller/pipeline"
 	"github.com/gangline/gangline/controller/plugins"
 	"github.com/gangline/gangline/controller/trainertest"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	runtimesDir  = "../../charts/gangline/files/runtimes"
@@ -45,7 +43,7 @@ func TestRuntimes(t *testing.T) {
 			assert.Empty(t, warnings)
 			components, err := p.Build(t.Context(), in)
 			require.NoError(t, err)
-			golden(t, name+".yaml", text(t, components))
+			golden.Equal(t, "testdata/"+name+".yaml", text(t, components))
 		})
 	}
 }
@@ -163,15 +161,6 @@ func podsOf(set *jobsetv1alpha2.JobSet) []*corev1.Pod {
 		all = append(all, pod)
 	}
 	return all
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	assert.Equal(t, read(t, file), got, "run the test with -update to write %s", file)
 }
 
 func read(t *testing.T, file string) string {

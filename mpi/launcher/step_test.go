@@ -1,9 +1,6 @@
 package launcher_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/mpi/launcher"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestSrunCommand(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -36,20 +32,9 @@ func TestSrunCommand(t *testing.T) {
 			for _, f := range c.Files {
 				text += "\n" + f.Path + ":\n" + f.Data
 			}
-			golden(t, tc.golden, text)
+			golden.Equal(t, "testdata/"+tc.golden, text)
 		})
 	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run the test with -update to write it")
-	assert.Equal(t, string(want), got)
 }
 
 func TestStepOrders(t *testing.T) {

@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 )
 
-// otherSSH finds the ssh that would run if this one were not there: the first on
-// the search path that is not this program, after the place where this program
-// stands on it. So two remote shells on one path can't call each other for ever.
-func otherSSH(self, searchPath string) string {
+// Next finds the program that would run if this one were not there: the first of the
+// name on the search path that is not this program, after the place where this program
+// stands on it; "" if there is none. So two that stand in front of a program on one path
+// can't call each other for ever.
+func Next(self, name, searchPath string) string {
 	own, err := os.Stat(self)
 	if err != nil {
 		return ""
@@ -16,9 +17,9 @@ func otherSSH(self, searchPath string) string {
 	other := ""
 	for _, dir := range filepath.SplitList(searchPath) {
 		if !filepath.IsAbs(dir) {
-			continue // "." on the path is no place to look for programs
+			continue // "." is no place to look for programs
 		}
-		candidate := filepath.Join(dir, "ssh")
+		candidate := filepath.Join(dir, name)
 		info, err := os.Stat(candidate)
 		switch {
 		case err != nil || info.IsDir() || info.Mode()&0o111 == 0:

@@ -144,7 +144,7 @@ func TestListIsShort(t *testing.T) {
 	assert.Equal(t, "h", Peers{Hosts: peers.Hosts[:1]}.list())
 }
 
-func TestOtherSSH(t *testing.T) {
+func TestNextOnPath(t *testing.T) {
 	root := t.TempDir()
 	program := func(dir, text string, mode os.FileMode) string {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
@@ -184,7 +184,7 @@ func TestOtherSSH(t *testing.T) {
 			if test.want != "" {
 				want = filepath.Join(root, test.want, "ssh")
 			}
-			assert.Equal(t, want, otherSSH(self, strings.Join(dirs, ":")))
+			assert.Equal(t, want, Next(self, "ssh", strings.Join(dirs, ":")))
 		})
 	}
 }

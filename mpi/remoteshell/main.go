@@ -88,7 +88,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 // stepAside becomes the real ssh. It returns only where that fails, and without
 // an error where there is none.
 func stepAside(args []string, searchPath string) error {
-	other := otherSSH("/proc/self/exe", searchPath)
+	other := Next("/proc/self/exe", "ssh", searchPath)
 	if other == "" {
 		return nil
 	}

@@ -1,15 +1,12 @@
 package explain_test
 
 import (
-	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -19,9 +16,8 @@ import (
 	"github.com/gangline/gangline/plugin/explain"
 	"github.com/gangline/gangline/plugin/gangs"
 	"github.com/gangline/gangline/plugin/plugintest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // now is when everything is asked, in a zone that is not UTC.
 var now = time.Date(2026, 1, 2, 13, 0, 0, 0, time.FixedZone("", 3600))
@@ -143,7 +139,6 @@ func cases() map[string]explain.Facts {
 }
 
 func TestExplain(t *testing.T) {
-	const golden = "testdata/why.golden"
 	all := cases()
 	var b strings.Builder
 	var order []string
@@ -154,12 +149,7 @@ func TestExplain(t *testing.T) {
 	for _, name := range order {
 		b.WriteString("== " + name + "\n" + explain.Explain(all[name]).Text + "\n\n")
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), b.String())
+	golden.Equal(t, "testdata/why.golden", b.String())
 }
 
 func TestExplanationForPrograms(t *testing.T) {

@@ -54,14 +54,11 @@ var states = map[string]State{
 	wellknown.ReasonQueued:               Queued,
 }
 
-// rejected is how the messages of pods begin that the node refuses.
-const rejected = "Pod was rejected: "
-
 // StateOf is how far a pod is, and its reason and message for that.
 func StateOf(pod *corev1.Pod) (state State, reason, message string) {
 	reason, message = pod.Status.Reason, pod.Status.Message
-	if strings.HasPrefix(message, rejected) {
-		return Refused, reason, strings.TrimPrefix(message, rejected)
+	if why, rejected := strings.CutPrefix(message, wellknown.Rejected); rejected {
+		return Refused, reason, why
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gangline/gangline/flux"
 	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 )
 
@@ -25,7 +25,6 @@ func group(n, cpus, gpus int) translate.TaskGroup {
 	return translate.TaskGroup{Tasks: n, Resources: translate.Resources{CPUs: cpus, GPUs: gpus, MemoryMiB: 512}}
 }
 
-// Golden files are written anew with GANGLINE_UPDATE_GOLDEN=1.
 func TestJobspecs(t *testing.T) {
 	for name, change := range map[string]func(*translate.Request){
 		"plain":    func(*translate.Request) {},
@@ -45,13 +44,7 @@ func TestJobspecs(t *testing.T) {
 			var text bytes.Buffer
 			require.NoError(t, json.Indent(&text, []byte(spec.String()), "", "  "))
 			text.WriteByte('\n')
-			file := "testdata/" + name + ".json"
-			if os.Getenv("GANGLINE_UPDATE_GOLDEN") != "" {
-				require.NoError(t, os.WriteFile(file, text.Bytes(), 0o600))
-			}
-			golden, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(golden), text.String())
+			golden.Equal(t, "testdata/"+name+".json", text.String())
 		})
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,9 +22,8 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/gangline/gangline/provider/spool"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
@@ -66,15 +63,9 @@ func TestResourceMetrics(t *testing.T) {
 	for name, summary := range map[string]*statsv1alpha1.Summary{"resource.txt": summary, "resource-failed.txt": nil} {
 		var got bytes.Buffer
 		require.NoError(t, writeFamilies(&got, resourceFamilies(summary)))
-		path := filepath.Join("testdata", name)
-		if *updateGolden {
-			require.NoError(t, os.WriteFile(path, got.Bytes(), 0o644))
-		}
-		want, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Equal(t, string(want), got.String())
+		golden.Equal(t, filepath.Join("testdata", name), got.String())
 		parser := expfmt.NewTextParser(model.UTF8Validation)
-		_, err = parser.TextToMetricFamilies(&got)
+		_, err := parser.TextToMetricFamilies(&got)
 		require.NoError(t, err)
 	}
 }

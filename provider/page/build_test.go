@@ -2,7 +2,6 @@ package page
 
 import (
 	"encoding/json"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 )
 
@@ -95,8 +95,8 @@ func TestStagesAndTimelines(t *testing.T) {
 
 func seconds(t time.Time) string { return strconv.Itoa(int(t.Sub(noon).Seconds())) }
 
-// golden is one node with gangs in several stages.
-func golden() State {
+// example is one node with gangs in several stages.
+func example() State {
 	running := pi(&wlm.Job{ID: "7", State: "RUNNING", Phase: wlm.PhaseRunning, Started: at(20), Nodes: "[a-b]", LimitEnd: at(3600)}, agentAt("a", 21), agentAt("b", 22))
 	waits := func(id, reason string, expected time.Time, submitted int) Gang {
 		a := pi(&wlm.Job{ID: id, State: "PENDING", Reason: reason, Explanation: "others are before it", Phase: wlm.PhaseQueued, ExpectedStart: expected})
@@ -125,19 +125,13 @@ func golden() State {
 }
 
 func TestTheView(t *testing.T) {
-	data, err := json.MarshalIndent(Build(golden(), "", at(100)), "", "  ")
+	data, err := json.MarshalIndent(Build(example(), "", at(100)), "", "  ")
 	require.NoError(t, err)
-	const file = "testdata/view.json"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.WriteFile(file, append(data, '\n'), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(data)+"\n", "UPDATE_GOLDEN=1 writes it anew")
+	golden.Equal(t, "testdata/view.json", string(data)+"\n")
 }
 
 func TestOneNamespace(t *testing.T) {
-	v := Build(golden(), "bob", at(100))
+	v := Build(example(), "bob", at(100))
 	require.Len(t, v.Gangs, 3)
 	for i, id := range []string{"q11", "q10", "q12"} {
 		assert.Equal(t, id, v.Gangs[i].ID)

@@ -20,7 +20,7 @@ import (
 type changing struct{ trouble atomic.Value }
 
 func (c *changing) State() State {
-	s := golden()
+	s := example()
 	s.Trouble, _ = c.trouble.Load().(string)
 	return s
 }

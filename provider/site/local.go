@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -21,35 +20,6 @@ type Local struct {
 }
 
 var _ Site = Local{}
-
-// Read implements Files.
-func (Local) Read(_ context.Context, path string) ([]byte, bool, error) {
-	data, _, err := readPlain(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", path, err)
-	}
-	return data, true, nil
-}
-
-// openPlain opens a plain file. Whoever may write to the directory could have put a
-// link or a pipe in the file's place: that is an error, and not followed or waited for.
-func openPlain(path string) (*os.File, Stamp, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		err = ErrNotPlain
-	}
-	if err != nil {
-		return nil, Stamp{}, err
-	}
-	stamp, err := plainStamp(f)
-	if err != nil {
-		return nil, Stamp{}, errors.Join(err, f.Close())
-	}
-	return f, stamp, nil
-}
 
 // plainStamp is an open file's. A file is always opened for it: a shared filesystem
 // answers a mere stat from its cache, for as long as a minute, and asks the server
@@ -69,16 +39,6 @@ func plainStamp(f *os.File) (Stamp, error) {
 	return stamp, nil
 }
 
-func readPlain(path string) ([]byte, Stamp, error) {
-	f, stamp, err := openPlain(path)
-	if err != nil {
-		return nil, stamp, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := readAll(f, stamp, MaxFile)
-	return data, stamp, err
-}
-
 func readAll(f *os.File, stamp Stamp, most int64) ([]byte, error) {
 	if stamp.Size > most {
 		return nil, fmt.Errorf("it has %d bytes, and may have %d: %w", stamp.Size, most, ErrTooLarge)
@@ -88,25 +48,7 @@ func readAll(f *os.File, stamp Stamp, most int64) ([]byte, error) {
 
 // Write implements Files.
 func (Local) Write(_ context.Context, path string, data []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(tmp.Name()))
-	}
-	return nil
+	return spool.WriteFile(path, data, mode)
 }
 
 // Changed implements Files.

@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	// ErrUnreachable says that the way to the site is cut: nothing was learnt, and
-	// what was asked for may have been done all the same.
+	// ErrUnreachable says that the way to the site is cut, or that the caller did not wait
+	// for the answer: nothing was learnt, and what was asked for may have been done, or be
+	// done yet, all the same.
 	ErrUnreachable = errors.New("the HPC site cannot be reached")
 	// ErrTimeout says that a command gave no answer within its time and was killed.
 	ErrTimeout = errors.New("no answer in time")
@@ -47,12 +48,9 @@ type Site interface {
 // Files are the user's files. Errors hold those of package io/fs. All paths are
 // absolute.
 type Files interface {
-	// Read reads a plain file of at most MaxFile bytes. It reports false without an
-	// error where there is no such file.
-	Read(ctx context.Context, path string) (data []byte, found bool, err error)
 	// Write replaces a file as a whole, on disk when it returns.
 	Write(ctx context.Context, path string, data []byte, mode fs.FileMode) error
-	// Changed reads those files that are not as they were when they had the stamp.
+	// Changed reads those plain files that are not as they were when they had the stamp.
 	// All is one round trip. What goes beyond MaxChanged is left for the next call;
 	// an answer that is empty says that nothing has changed.
 	Changed(ctx context.Context, files []Watched) ([]Change, error)

@@ -1,23 +1,20 @@
 package slurm_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/provider/slurm"
 	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
 )
-
-var update = flag.Bool("update", false, "write the generated parts of the documents anew")
 
 const document = "../../docs/slurm.md"
 
@@ -34,11 +31,7 @@ func TestDocument(t *testing.T) {
 		require.True(t, found, end)
 		got = before + begin + table + end + after
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(document, []byte(got), 0o644))
-		return
-	}
-	assert.Equal(t, string(data), got, "go test ./provider/slurm -update")
+	golden.Equal(t, document, got)
 }
 
 func statesTable() string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/assert"
@@ -122,7 +123,7 @@ func check(t *testing.T, query string, known map[string][]string, asked map[stri
 			asked[n.Name] = true
 			all := slices.Concat(names, targetLabels)
 			for _, m := range n.LabelMatchers {
-				assert.True(t, m.Name == labels.MetricName || slices.Contains(all, m.Name), "%s has no label %s", n.Name, m.Name)
+				assert.True(t, m.Name == model.MetricNameLabel || slices.Contains(all, m.Name), "%s has no label %s", n.Name, m.Name)
 			}
 			for _, name := range all {
 				have[name] = true

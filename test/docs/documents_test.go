@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,11 +36,10 @@ func documents(t *testing.T) []document {
 		if err != nil {
 			return err
 		}
-		name := entry.Name()
-		if entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "dist" || name == "node_modules" || name == "testdata") {
+		if entry.IsDir() && notOfTheTree(path, entry) {
 			return filepath.SkipDir
 		}
-		if entry.IsDir() || filepath.Ext(name) != ".md" {
+		if entry.IsDir() || filepath.Ext(path) != ".md" {
 			return nil
 		}
 		data, err := os.ReadFile(path)
@@ -56,6 +56,12 @@ func documents(t *testing.T) []document {
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	return all
+}
+
+// notOfTheTree tells of folders that hold what was built or is tests' data.
+func notOfTheTree(path string, folder fs.DirEntry) bool {
+	name := folder.Name()
+	return path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "dist", "node_modules", "testdata"}, name))
 }
 
 // fence begins and ends a block, which may stand in a list.

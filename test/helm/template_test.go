@@ -2,7 +2,6 @@ package helm
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +17,8 @@ import (
 	"github.com/gangline/gangline/controller/api/v1alpha1"
 	"github.com/gangline/gangline/controller/config"
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const (
 	chartDir = "../../charts/gangline"
@@ -62,15 +60,9 @@ func TestRenders(t *testing.T) {
 	for _, values := range valuesFiles(t) {
 		t.Run(filepath.Base(values), func(t *testing.T) {
 			text := render(t, "--values", values)
-			golden := strings.TrimSuffix(values, ".yaml") + ".golden"
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(text), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), text, "run this test with -update")
+			golden.Equal(t, strings.TrimSuffix(values, ".yaml")+".golden", text)
 
-			_, err = Run(t.Context(), "lint", "--strict", chartDir, "--values", values, "--kube-version", kubeVersion)
+			_, err := Run(t.Context(), "lint", "--strict", chartDir, "--values", values, "--kube-version", kubeVersion)
 			assert.NoError(t, err)
 		})
 	}

@@ -9,28 +9,31 @@ import (
 
 // faults are the failures that were asked for by hand.
 type faults struct {
-	silent               bool
-	submit, list, cancel countdown
-	unanswered           countdown
+	silent bool
+	next   map[string]int // by kind, how many of the next calls are meant
 }
 
-// countdown is how many of the next calls are meant.
-type countdown int
-
-func (c *countdown) take() bool {
-	if *c == 0 {
+func (f *faults) take(kind string) bool {
+	if f.next[kind] == 0 {
 		return false
 	}
-	*c--
+	f.next[kind]--
 	return true
 }
 
+// The kinds of failures of calls.
+const (
+	submitFails = "submit fails"
+	listFails   = "list fails"
+	cancelFails = "cancel fails"
+	unanswered  = "unanswered"
+)
+
 // call says how a call of the workload manager ends: nil where it does what it is to do.
-func (s *Simulator) call(injected *countdown, probability float64) error {
+func (s *Simulator) call(kind string, probability float64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kind := map[*countdown]string{&s.faults.submit: "submit fails", &s.faults.list: "list fails", &s.faults.cancel: "cancel fails"}[injected]
-	if s.faults.silent || injected.take() || s.chance.happens(kind, probability) {
+	if s.faults.silent || s.faults.take(kind) || s.chance.happens(kind, probability) {
 		return errSilent
 	}
 	return nil
@@ -43,23 +46,19 @@ func (s *Simulator) Silence(silent bool) {
 	s.faults.silent = silent
 }
 
-// FailSubmissions has the next n submissions fail and leave no job; FailLists and
-// FailCancels do the same to those calls.
-func (s *Simulator) FailSubmissions(n int) { s.inject(&s.faults.submit, n) }
-
 // FailLists has the next n listings fail.
-func (s *Simulator) FailLists(n int) { s.inject(&s.faults.list, n) }
-
-// FailCancels has the next n cancellations fail.
-func (s *Simulator) FailCancels(n int) { s.inject(&s.faults.cancel, n) }
+func (s *Simulator) FailLists(n int) { s.inject(listFails, n) }
 
 // LoseAnswers has the next n submissions be taken and answered by an error.
-func (s *Simulator) LoseAnswers(n int) { s.inject(&s.faults.unanswered, n) }
+func (s *Simulator) LoseAnswers(n int) { s.inject(unanswered, n) }
 
-func (s *Simulator) inject(c *countdown, n int) {
+func (s *Simulator) inject(kind string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*c = countdown(n)
+	if s.faults.next == nil {
+		s.faults.next = map[string]int{}
+	}
+	s.faults.next[kind] = n
 }
 
 // FailNode takes an HPC node down. Its jobs end as NODE_FAIL, their agents without a word.
@@ -100,14 +99,16 @@ func (s *Simulator) node(name string) *node {
 	return s.nodes[i]
 }
 
-// KillAgents kills the agents of a job at once. The launcher sees that and ends the job.
-func (s *Simulator) KillAgents(jobID string) error {
-	return s.withJob(jobID, func(j *job) { s.harm(j, HarmAgents) })
-}
-
 // EndPods ends all containers of a job's pods that run with an exit code, as their programs would.
 func (s *Simulator) EndPods(jobID string, exitCode int32) error {
-	return s.withJob(jobID, func(j *job) { j.allocation.post(func(a *allocation) { a.endPods(exitCode) }) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[jobID]
+	if j == nil || j.allocation == nil {
+		return fmt.Errorf("ending the pods of job %s: it has no nodes", jobID)
+	}
+	j.allocation.post(func(a *allocation) { a.endPods(exitCode) })
+	return nil
 }
 
 // Forget has the workload manager know nothing of a job any more, which goes on.
@@ -119,17 +120,5 @@ func (s *Simulator) Forget(jobID string) error {
 		return fmt.Errorf("forgetting job %s: there is none", jobID)
 	}
 	s.harm(j, HarmForgotten)
-	return nil
-}
-
-// withJob does something to a job that has nodes, under the lock.
-func (s *Simulator) withJob(jobID string, do func(*job)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs[jobID]
-	if j == nil || j.allocation == nil {
-		return fmt.Errorf("job %s has no nodes", jobID)
-	}
-	do(j)
 	return nil
 }

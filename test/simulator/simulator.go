@@ -100,7 +100,7 @@ func (s *Simulator) Name(context.Context) (string, error) { return "simulator", 
 
 // Submit implements wlm.Manager.
 func (s *Simulator) Submit(ctx context.Context, r translate.Request) (string, error) {
-	verdict := s.call(&s.faults.submit, s.options.Failures.Submit)
+	verdict := s.call(submitFails, s.options.Failures.Submit)
 	if err := pause(ctx, s.chance.spread("submit", s.options.Latency.Submit)); err != nil {
 		return "", err
 	}
@@ -132,7 +132,7 @@ func (s *Simulator) Submit(ctx context.Context, r translate.Request) (string, er
 	s.jobs[j.job.ID] = j
 	s.queue = append(s.queue, j)
 	s.place()
-	if s.faults.unanswered.take() || s.chance.happens("unanswered", s.options.Failures.Unanswered) {
+	if s.faults.take(unanswered) || s.chance.happens(unanswered, s.options.Failures.Unanswered) {
 		account.Unanswered++
 		return "", errSilent
 	}
@@ -141,7 +141,7 @@ func (s *Simulator) Submit(ctx context.Context, r translate.Request) (string, er
 
 // List implements wlm.Manager.
 func (s *Simulator) List(ctx context.Context) ([]wlm.Job, error) {
-	verdict := s.call(&s.faults.list, s.options.Failures.List)
+	verdict := s.call(listFails, s.options.Failures.List)
 	if err := pause(ctx, s.chance.spread("list", s.options.Latency.List)); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *Simulator) List(ctx context.Context) ([]wlm.Job, error) {
 
 // Cancel implements wlm.Manager.
 func (s *Simulator) Cancel(ctx context.Context, _, jobID string) error {
-	verdict := s.call(&s.faults.cancel, s.options.Failures.Cancel)
+	verdict := s.call(cancelFails, s.options.Failures.Cancel)
 	if err := pause(ctx, s.chance.spread("cancel", s.options.Latency.Cancel)); err != nil {
 		return err
 	}

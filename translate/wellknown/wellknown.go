@@ -98,6 +98,9 @@ const (
 	AnnotationJobID      = Domain + "/job-id"     // the workload manager's id
 	AnnotationHPCUser    = Domain + "/hpc-user"   // whose the gang is on the HPC side, where there are several users
 	AnnotationHPCNode    = Domain + "/hpc-node"   // the HPC node the pod runs on; a label too, for kubectl get -L
+	// AnnotationSeal is the node's proof that it has accepted the pod as AnnotationHPCUser's,
+	// which the pod's author can write as well.
+	AnnotationSeal = Domain + "/seal"
 	// AnnotationExpectedStart is when the workload manager expects a waiting job to
 	// start, to the minute (RFC 3339); absent while it does not know.
 	AnnotationExpectedStart = Domain + "/expected-start"
@@ -158,7 +161,7 @@ func Annotations() []string {
 		AnnotationMinNodes, AnnotationMaxNodes, AnnotationNice, AnnotationComment, AnnotationWCKey,
 		AnnotationDependsOn, AnnotationSbatchFlags,
 		AnnotationRides, AnnotationMPISlots, AnnotationMPILaunch, AnnotationMPIPMI, AnnotationMPIImplementation, AnnotationRuntime,
-		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCUser, AnnotationHPCNode, AnnotationExpectedStart,
+		AnnotationGang, AnnotationAllocation, AnnotationJobID, AnnotationHPCUser, AnnotationSeal, AnnotationHPCNode, AnnotationExpectedStart,
 		AnnotationGangOwner, AnnotationRank, AnnotationSize, AnnotationSubmitted,
 	}
 }

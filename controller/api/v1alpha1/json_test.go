@@ -2,8 +2,6 @@ package v1alpha1_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,9 +13,8 @@ import (
 
 	"github.com/gangline/gangline/controller/api/fuzzer"
 	"github.com/gangline/gangline/controller/api/v1alpha1"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // seeds are the random objects that an ordinary run tries; go test -fuzz tries
 // more.
@@ -107,13 +104,7 @@ func TestEmptyObjects(t *testing.T) {
 	}
 	got, err := yaml.Marshal(objects)
 	require.NoError(t, err)
-	golden := filepath.Join("testdata", "empty.yaml")
-	if *update {
-		require.NoError(t, os.WriteFile(golden, got, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got))
+	golden.Equal(t, filepath.Join("testdata", "empty.yaml"), string(got))
 }
 
 func TestSchemeKnowsEveryKind(t *testing.T) {

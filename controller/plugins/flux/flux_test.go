@@ -3,9 +3,6 @@ package flux_test
 import (
 	"crypto/ecdh"
 	"encoding/binary"
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,9 +17,8 @@ import (
 	"github.com/gangline/gangline/controller/plugins/flux"
 	"github.com/gangline/gangline/controller/plugins/plainml"
 	"github.com/gangline/gangline/controller/trainertest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // runtime is Kubeflow's example with the given policy and training container.
 func runtime(policy, container string) string {
@@ -78,17 +74,6 @@ func scripts(t *testing.T, components []framework.Component) map[string]string {
 	return object.(*corev1.ConfigMap).Data
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run the test with -update to write it")
-	assert.Equal(t, string(want), got)
-}
-
 func TestEnforce(t *testing.T) {
 	const job = `{numNodes: 2, numProcPerNode: 4, command: [lmp, -in, in.reaxc.hns], env: [{name: FLUX_VIEW_IMAGE, value: "example.com/view:noble"}]}`
 	for name, tc := range map[string]struct {
@@ -101,7 +86,7 @@ func TestEnforce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			info, _, err := enforce(t, tc.trainJob, tc.runtime, tc.cluster)
 			require.NoError(t, err)
-			golden(t, tc.golden, trainertest.YAML(t, info.Template)+"---\n"+trainertest.YAML(t, info.Trainer))
+			golden.Equal(t, "testdata/"+tc.golden, trainertest.YAML(t, info.Template)+"---\n"+trainertest.YAML(t, info.Trainer))
 		})
 	}
 }
@@ -121,7 +106,7 @@ func TestScripts(t *testing.T) {
 			_, components, err := enforce(t, tc.trainJob, tc.runtime, "")
 			require.NoError(t, err)
 			for script, text := range scripts(t, components) {
-				golden(t, tc.golden+"-"+script, text)
+				golden.Equal(t, "testdata/"+tc.golden+"-"+script, text)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gangline/gangline/test/golden"
 )
 
 // The tests of this file are about the HPC side; those of Flux itself are end-to-end tests.
@@ -30,7 +32,7 @@ func TestNativeScript(t *testing.T) {
 	_, components, err := enforce(t, trainJob(`{numNodes: 3, numProcPerNode: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}, command: [lmp]}`), plain, "alps")
 	require.NoError(t, err)
 	files := scripts(t, components)
-	golden(t, "native-entrypoint.sh", files["entrypoint.sh"])
+	golden.Equal(t, "testdata/native-entrypoint.sh", files["entrypoint.sh"])
 	assert.Len(t, files, 2, "and pod.lua, but no init container's")
 	assert.Contains(t, files, "pod.lua")
 }

@@ -2,7 +2,6 @@ package jobset
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,9 +16,8 @@ import (
 
 	"github.com/gangline/gangline/controller/framework"
 	"github.com/gangline/gangline/controller/trainertest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // build makes the JobSet of a TrainJob and a runtime from files of testdata.
 func build(t *testing.T, name string, change func(*framework.Info)) *jobsetv1alpha2.JobSet {
@@ -77,11 +75,7 @@ func TestJobSetOfATrainJob(t *testing.T) {
 			text, err := yaml.JSONToYAML([]byte(withoutStatus(t, jobSet)))
 			require.NoError(t, err)
 			got := string(text)
-			golden := filepath.Join("testdata", tt.file+".jobset.yaml")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			assert.Equal(t, read(t, tt.file+".jobset.yaml"), got)
+			golden.Equal(t, filepath.Join("testdata", tt.file+".jobset.yaml"), got)
 			assert.JSONEq(t, applied(t, jobSet), withoutStatus(t, jobSet))
 		})
 	}

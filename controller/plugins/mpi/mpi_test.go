@@ -5,9 +5,6 @@ import (
 	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/pem"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,9 +18,8 @@ import (
 	"github.com/gangline/gangline/controller/plugins/jobset"
 	"github.com/gangline/gangline/controller/plugins/mpi"
 	"github.com/gangline/gangline/controller/trainertest"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // deepspeed is Kubeflow's runtime of that name, with what does not matter here
 // left out.
@@ -137,17 +133,6 @@ func enforce(t *testing.T, job, runtime, cluster string) (*framework.Info, []fra
 	return info, components, err
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run the test with -update to write it")
-	assert.Equal(t, string(want), got)
-}
-
 func TestEnforceAndBuild(t *testing.T) {
 	intel, mpich := runtime(`{mpiImplementation: Intel}`), runtime(`{mpiImplementation: MPICH}`)
 	for name, tc := range map[string]struct {
@@ -170,7 +155,7 @@ func TestEnforceAndBuild(t *testing.T) {
 			require.Len(t, components, 2)
 			hostfile, err := components[1].Object()
 			require.NoError(t, err)
-			golden(t, tc.golden, trainertest.YAML(t, info.Template)+"---\n"+trainertest.YAML(t, hostfile))
+			golden.Equal(t, "testdata/"+tc.golden, trainertest.YAML(t, info.Template)+"---\n"+trainertest.YAML(t, hostfile))
 		})
 	}
 }

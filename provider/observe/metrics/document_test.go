@@ -1,17 +1,15 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write the generated part of the document anew")
+	"github.com/gangline/gangline/test/golden"
+)
 
 // TestDocument keeps the table of docs/observability.md that of the code.
 func TestDocument(t *testing.T) {
@@ -34,9 +32,5 @@ func TestDocument(t *testing.T) {
 	_, after, closed := strings.Cut(rest, end)
 	require.True(t, opened && closed, "the markers are gone")
 	got := before + begin + table.String() + end + after
-	if *update {
-		require.NoError(t, os.WriteFile(document, []byte(got), 0o644))
-		return
-	}
-	assert.Equal(t, string(data), got, "go test ./provider/observe/metrics -update")
+	golden.Equal(t, document, got)
 }

@@ -239,12 +239,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestTheSpoolAndConnectionsAreCounted(t *testing.T) {
 	p, _, registry := newMetrics(t, Sources{})
 	s := p.Site(site.Local{})
-	file := filepath.Join(t.TempDir(), "f")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
 	require.NoError(t, s.Write(t.Context(), file, []byte("12345"), 0o600))
-	data, found, err := s.Read(t.Context(), file)
+	piece, err := s.ReadAt(t.Context(), dir, "f", 0, 5)
 	require.NoError(t, err)
-	assert.True(t, found)
-	assert.Equal(t, "12345", string(data))
+	assert.Equal(t, "12345", string(piece.Data))
 	_, err = s.Changed(t.Context(), []site.Watched{{Path: file}, {Path: file + "x"}})
 	require.NoError(t, err)
 	require.Error(t, s.Write(t.Context(), "/nonexistent/f", nil, 0o600))
@@ -280,7 +280,7 @@ func TestASiteIsDownAfterACallThatDidNotGetThrough(t *testing.T) {
 	s := p.Site(cut).(*Site)
 	look := func(err error) bool {
 		cut.err = err
-		_, _, _ = s.Read(t.Context(), "/f")
+		_, _ = s.List(t.Context(), "/d")
 		return s.Down()
 	}
 	assert.False(t, look(errors.New("no such user")))
@@ -294,4 +294,4 @@ type cutSite struct {
 	err error
 }
 
-func (s *cutSite) Read(context.Context, string) ([]byte, bool, error) { return nil, false, s.err }
+func (s *cutSite) List(context.Context, string) ([]site.Entry, error) { return nil, s.err }

@@ -47,15 +47,6 @@ func (s *Site) bytes(direction string, n int) {
 	s.metrics.spoolBytes.WithLabelValues(direction).Add(float64(n))
 }
 
-// Read implements site.Files.
-func (s *Site) Read(ctx context.Context, path string) ([]byte, bool, error) {
-	began := time.Now()
-	data, found, err := s.Site.Read(ctx, path)
-	s.count("read", began, err)
-	s.bytes("read", len(data))
-	return data, found, err
-}
-
 // Write implements site.Files.
 func (s *Site) Write(ctx context.Context, path string, data []byte, mode fs.FileMode) error {
 	began := time.Now()

@@ -22,7 +22,7 @@ func frame(header string, body string) []byte {
 
 // Both sides read what the other sends: one is the user's process, the other runs commands.
 func FuzzMessage(f *testing.F) {
-	f.Add(frame(`{"kind":"answer","id":1,"value":{"Found":true},"sizes":[2,1]}`, "hi!"))
+	f.Add(frame(`{"kind":"answer","id":1,"value":{"m":1,"s":3},"sizes":[2,1]}`, "hi!"))
 	f.Add(frame(`{"kind":"call","method":"run","value":{"argv":["/bin/true"]},"sizes":[]}`, ""))
 	f.Add(frame(`{"kind":"answer","error":{"message":"m","errno":-1,"cause":"timeout"},"sizes":[-1]}`, "x"))
 	f.Add(frame(`{"sizes":[9223372036854775807,1]}`, "x"))

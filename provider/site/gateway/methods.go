@@ -14,15 +14,16 @@ import (
 // travel as parts, beside the JSON.
 type method[In, Out any] struct {
 	name string
-	do   func(ctx context.Context, s site.Site, in In, parts [][]byte) (Out, [][]byte, error)
+	// changes tells that it changes files.
+	changes bool
+	do      func(ctx context.Context, s site.Site, in In, parts [][]byte) (Out, [][]byte, error)
 }
 
 // The calls' arguments and results, where package site has no type for them.
 type (
-	nothing  struct{}
-	pathIn   struct{ Path string }
-	foundOut struct{ Found bool }
-	writeIn  struct {
+	nothing struct{}
+	pathIn  struct{ Path string }
+	writeIn struct {
 		Path string
 		Mode fs.FileMode
 	}
@@ -48,7 +49,6 @@ type (
 
 // calls are all methods.
 type calls struct {
-	read    method[pathIn, foundOut]
 	write   method[writeIn, nothing]
 	changed method[[]site.Watched, []change]
 	list    method[pathIn, []site.Entry]
@@ -64,14 +64,10 @@ type calls struct {
 
 func newCalls() calls {
 	return calls{
-		read: method[pathIn, foundOut]{"read", func(ctx context.Context, s site.Site, in pathIn, _ [][]byte) (foundOut, [][]byte, error) {
-			data, found, err := s.Read(ctx, in.Path)
-			return foundOut{found}, [][]byte{data}, err
-		}},
-		write: method[writeIn, nothing]{"write", func(ctx context.Context, s site.Site, in writeIn, parts [][]byte) (nothing, [][]byte, error) {
+		write: method[writeIn, nothing]{name: "write", changes: true, do: func(ctx context.Context, s site.Site, in writeIn, parts [][]byte) (nothing, [][]byte, error) {
 			return nothing{}, nil, s.Write(ctx, in.Path, part(parts, 0), in.Mode)
 		}},
-		changed: method[[]site.Watched, []change]{"changed", func(ctx context.Context, s site.Site, in []site.Watched, _ [][]byte) ([]change, [][]byte, error) {
+		changed: method[[]site.Watched, []change]{name: "changed", do: func(ctx context.Context, s site.Site, in []site.Watched, _ [][]byte) ([]change, [][]byte, error) {
 			found, err := s.Changed(ctx, in)
 			out, parts := make([]change, len(found)), make([][]byte, len(found))
 			for i, c := range found {
@@ -79,36 +75,36 @@ func newCalls() calls {
 			}
 			return out, parts, err
 		}},
-		list: method[pathIn, []site.Entry]{"list", func(ctx context.Context, s site.Site, in pathIn, _ [][]byte) ([]site.Entry, [][]byte, error) {
+		list: method[pathIn, []site.Entry]{name: "list", do: func(ctx context.Context, s site.Site, in pathIn, _ [][]byte) ([]site.Entry, [][]byte, error) {
 			entries, err := s.List(ctx, in.Path)
 			return entries, nil, err
 		}},
-		names: method[insideIn, []string]{"names", func(ctx context.Context, s site.Site, in insideIn, _ [][]byte) ([]string, [][]byte, error) {
+		names: method[insideIn, []string]{name: "names", do: func(ctx context.Context, s site.Site, in insideIn, _ [][]byte) ([]string, [][]byte, error) {
 			names, err := s.Names(ctx, in.Root, in.Name)
 			return names, nil, err
 		}},
-		readAt: method[insideIn, site.Stamp]{"readAt", func(ctx context.Context, s site.Site, in insideIn, _ [][]byte) (site.Stamp, [][]byte, error) {
+		readAt: method[insideIn, site.Stamp]{name: "readAt", do: func(ctx context.Context, s site.Site, in insideIn, _ [][]byte) (site.Stamp, [][]byte, error) {
 			p, err := s.ReadAt(ctx, in.Root, in.Name, in.Offset, in.N)
 			return p.Stamp, [][]byte{p.Data}, err
 		}},
-		create: method[createIn, nothing]{"create", func(ctx context.Context, s site.Site, in createIn, _ [][]byte) (nothing, [][]byte, error) {
+		create: method[createIn, nothing]{name: "create", changes: true, do: func(ctx context.Context, s site.Site, in createIn, _ [][]byte) (nothing, [][]byte, error) {
 			return nothing{}, nil, s.CreateAllocation(ctx, in.Root, in.Gang)
 		}},
-		remove: method[pathIn, nothing]{"remove", func(ctx context.Context, s site.Site, in pathIn, _ [][]byte) (nothing, [][]byte, error) {
+		remove: method[pathIn, nothing]{name: "remove", changes: true, do: func(ctx context.Context, s site.Site, in pathIn, _ [][]byte) (nothing, [][]byte, error) {
 			return nothing{}, nil, s.RemoveAllocation(ctx, spool.Dir(in.Path))
 		}},
-		sweep: method[sweepIn, nothing]{"sweep", func(ctx context.Context, s site.Site, in sweepIn, _ [][]byte) (nothing, [][]byte, error) {
+		sweep: method[sweepIn, nothing]{name: "sweep", changes: true, do: func(ctx context.Context, s site.Site, in sweepIn, _ [][]byte) (nothing, [][]byte, error) {
 			return nothing{}, nil, s.Sweep(ctx, in.Root, in.Node)
 		}},
-		user: method[nothing, site.User]{"user", func(ctx context.Context, s site.Site, _ nothing, _ [][]byte) (site.User, [][]byte, error) {
+		user: method[nothing, site.User]{name: "user", do: func(ctx context.Context, s site.Site, _ nothing, _ [][]byte) (site.User, [][]byte, error) {
 			u, err := s.User(ctx)
 			return u, nil, err
 		}},
-		find: method[[]string, map[string]string]{"find", func(ctx context.Context, s site.Site, in []string, _ [][]byte) (map[string]string, [][]byte, error) {
+		find: method[[]string, map[string]string]{name: "find", do: func(ctx context.Context, s site.Site, in []string, _ [][]byte) (map[string]string, [][]byte, error) {
 			found, err := s.Find(ctx, in...)
 			return found, nil, err
 		}},
-		run: method[site.Command, site.Result]{"run", func(ctx context.Context, s site.Site, in site.Command, parts [][]byte) (site.Result, [][]byte, error) {
+		run: method[site.Command, site.Result]{name: "run", do: func(ctx context.Context, s site.Site, in site.Command, parts [][]byte) (site.Result, [][]byte, error) {
 			in.Stdin = part(parts, 0)
 			if in.Locked {
 				ctx = context.WithoutCancel(ctx) // the gateway waits for it
@@ -125,7 +121,7 @@ type handler func(ctx context.Context, s site.Site, m message) message
 func handlers() map[string]handler {
 	c := newCalls()
 	return map[string]handler{
-		c.read.name: c.read.handle, c.write.name: c.write.handle, c.changed.name: c.changed.handle,
+		c.write.name: c.write.handle, c.changed.name: c.changed.handle,
 		c.list.name: c.list.handle, c.names.name: c.names.handle, c.readAt.name: c.readAt.handle,
 		c.create.name: c.create.handle, c.remove.name: c.remove.handle, c.sweep.name: c.sweep.handle,
 		c.user.name: c.user.handle, c.find.name: c.find.handle, c.run.name: c.run.handle,
@@ -155,7 +151,7 @@ func (m method[In, Out]) ask(ctx context.Context, c caller, in In, parts ...[]by
 	if err != nil {
 		return out, nil, fmt.Errorf("calling %s: %w", m.name, err)
 	}
-	answer, err := c.call(ctx, message{Kind: kindCall, Method: m.name, Value: value, parts: parts})
+	answer, err := c.call(ctx, message{Kind: kindCall, Method: m.name, Value: value, parts: parts, changes: m.changes})
 	if err != nil {
 		return out, nil, err
 	}

@@ -30,12 +30,6 @@ func newRemote(c caller, d site.Dialer) remote {
 	return remote{caller: c, methods: newCalls(), dialer: d}
 }
 
-// Read implements site.Files.
-func (r remote) Read(ctx context.Context, path string) ([]byte, bool, error) {
-	out, parts, err := r.methods.read.ask(ctx, r.caller, pathIn{path})
-	return part(parts, 0), out.Found, err
-}
-
 // Write implements site.Files.
 func (r remote) Write(ctx context.Context, path string, data []byte, mode fs.FileMode) error {
 	if len(data) > site.MaxFile {

@@ -175,7 +175,7 @@ func TestAPodByWayOfTheLoginNode(t *testing.T) {
 
 	// The wire is cut for longer than either side has patience.
 	f.wire.Cut()
-	_, _, err = f.site.Read(t.Context(), f.dir.Gang())
+	_, err = f.site.List(t.Context(), string(f.dir))
 	assert.ErrorIs(t, err, site.ErrUnreachable)
 	f.wire.Mend()
 	assert.Equal(t, before, f.status(running).Pod.Containers[0].ContainerID, "the pod has run on")

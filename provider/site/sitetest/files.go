@@ -68,10 +68,11 @@ func write(t *testing.T, s site.Site, dir string) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB
 	for _, data := range [][]byte{[]byte("one"), big, {}} {
 		require.NoError(t, s.Write(t.Context(), path, data, ownerOnly))
-		got, found, err := s.Read(t.Context(), path)
+		changes, err := s.Changed(t.Context(), []site.Watched{{Path: path}})
 		require.NoError(t, err)
-		assert.True(t, found)
-		assert.True(t, bytes.Equal(data, got))
+		require.Len(t, changes, 1)
+		require.NoError(t, changes[0].Err)
+		assert.True(t, bytes.Equal(data, changes[0].Data))
 	}
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -90,15 +91,14 @@ func write(t *testing.T, s site.Site, dir string) {
 }
 
 func read(t *testing.T, s site.Site, dir string) {
-	_, found, err := s.Read(t.Context(), filepath.Join(dir, "absent"))
-	assert.NoError(t, err)
-	assert.False(t, found)
 	must(t, s, "/bin/ln", "-s", "/etc/passwd", filepath.Join(dir, "link"))
 	must(t, s, "/usr/bin/mkfifo", filepath.Join(dir, "pipe"))
 	must(t, s, "/usr/bin/truncate", "-s", "65M", filepath.Join(dir, "huge"))
 	for name, want := range map[string]error{"link": site.ErrNotPlain, "pipe": site.ErrNotPlain, ".": site.ErrNotPlain, "huge": site.ErrTooLarge} {
-		_, _, err := s.Read(t.Context(), filepath.Join(dir, name))
-		assert.ErrorIs(t, err, want, name)
+		changes, err := s.Changed(t.Context(), []site.Watched{{Path: filepath.Join(dir, name)}})
+		require.NoError(t, err)
+		require.Len(t, changes, 1, name)
+		assert.ErrorIs(t, changes[0].Err, want, name)
 	}
 }
 

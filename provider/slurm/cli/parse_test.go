@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/provider/wlm"
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // The inputs of these golden files are what the tools of Slurm 22.05.8 printed
 // about a cluster on which jobs had met every fate that can be arranged.
@@ -32,7 +30,7 @@ func TestListOfRealJobs(t *testing.T) {
 		fmt.Fprintf(&b, "    submitted %s, expected %s, started %s, ended %s\n",
 			clock(j.Submitted), clock(j.ExpectedStart), clock(j.Started), clock(j.Ended))
 	}
-	compareGolden(t, "squeue-22.05.8.golden", b.String())
+	golden.Equal(t, "testdata/squeue-22.05.8.golden", b.String())
 }
 
 func TestInventoryOfARealCluster(t *testing.T) {
@@ -45,7 +43,7 @@ func TestInventoryOfARealCluster(t *testing.T) {
 			fmt.Fprintf(&b, "    %s: %d CPUs, %d MiB, %d GPUs, %s, %v, %s, usable=%v\n", n.Name, n.CPUs, n.MemoryMiB, n.GPUs, n.Gres, n.Features, n.State, n.Usable)
 		}
 	}
-	compareGolden(t, "sinfo-22.05.8.golden", b.String())
+	golden.Equal(t, "testdata/sinfo-22.05.8.golden", b.String())
 }
 
 func readTestdata(t *testing.T, name string) string {
@@ -53,15 +51,6 @@ func readTestdata(t *testing.T, name string) string {
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	return string(data)
-}
-
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	assert.Equal(t, readTestdata(t, name), got)
 }
 
 func clock(at time.Time) string {

@@ -3,7 +3,6 @@ package rest
 import (
 	"cmp"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gangline/gangline/provider/slurm"
+	"github.com/gangline/gangline/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // bodies are the names of the recorded and the written bodies, see testdata/README.md.
 func bodies() []string {
@@ -29,14 +27,6 @@ func readTestdata(t *testing.T, name string) []byte {
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	return data
-}
-
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(filepath.Join("testdata", name), []byte(got), 0o644))
-	}
-	assert.Equal(t, string(readTestdata(t, name)), got)
 }
 
 func TestAListReadsTheSameInAllVersions(t *testing.T) {
@@ -53,7 +43,7 @@ func TestAListReadsTheSameInAllVersions(t *testing.T) {
 				fmt.Fprintf(&b, "    submitted %s, expected %s, started %s, ended %s\n",
 					clock(j.Submitted), clock(j.ExpectedStart), clock(j.Started), clock(j.Ended))
 			}
-			compareGolden(t, "jobs-"+version+".golden", b.String())
+			golden.Equal(t, "testdata/jobs-"+version+".golden", b.String())
 		})
 	}
 }
@@ -79,7 +69,7 @@ func TestAnInventoryReadsTheSameInAllVersions(t *testing.T) {
 					fmt.Fprintf(&b, "    %s: %d CPUs, %d MiB, %d GPUs, %s, usable=%v\n", n.Name, n.CPUs, n.MemoryMiB, n.GPUs, n.State, n.Usable)
 				}
 			}
-			compareGolden(t, "inventory-"+version+".golden", b.String())
+			golden.Equal(t, "testdata/inventory-"+version+".golden", b.String())
 		})
 	}
 }

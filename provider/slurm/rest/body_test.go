@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gangline/gangline/test/golden"
 	"github.com/gangline/gangline/translate"
 )
 
@@ -58,7 +59,7 @@ func TestSubmissionBodies(t *testing.T) {
 				require.NoError(t, err)
 				body, err := json.MarshalIndent(content, "", "  ")
 				require.NoError(t, err)
-				compareGolden(t, "submit-"+name+"-"+version+".golden", string(body)+"\n")
+				golden.Equal(t, "testdata/submit-"+name+"-"+version+".golden", string(body)+"\n")
 			})
 		}
 	}

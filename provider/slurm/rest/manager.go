@@ -40,7 +40,7 @@ type Config struct {
 	Users func() []int
 	// CAFile verifies the server's certificate; empty for the system's CAs.
 	CAFile string
-	// APIVersion is "v0.0.38" or another that Versions has; empty for the newest that
+	// APIVersion is "v0.0.38" or another that New knows; empty for the newest that
 	// both sides know.
 	APIVersion string
 	// Bin is the directory of Slurm's tools on the HPC nodes; empty for the usual ones.
@@ -52,9 +52,6 @@ type Config struct {
 	// Log gets what Slurm says beside a job's id; slog.Default() if nil.
 	Log *slog.Logger
 }
-
-// Versions are the versions of the API that this package knows, the oldest first.
-func Versions() []string { return versionNames() }
 
 // Manager is one Slurm cluster as the tokens' users see it.
 type Manager struct {
