@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -37,7 +38,8 @@ type allocation struct {
 	// untouched tells that no submission was tried since the directory was
 	// made: no job of this name can exist.
 	untouched bool
-	// lastTry is when the last submission ended without a job id.
+	// lastTry is when the last submission ended without a job id; in the future for one
+	// that was given up and may be under way until then.
 	lastTry time.Time
 	tries   int
 	// unreleased tells that gang.json does not surely say so when gang.Release is set.
@@ -106,7 +108,21 @@ func newAllocation(ctx context.Context, u *hpcUser, seal func(spool.Gang) string
 		pods:    map[types.UID]int{}, stopping: map[int]time.Time{},
 	}
 	a.untouched = true
-	return a, u.site.CreateAllocation(ctx, u.root, sg)
+	return a, a.create(ctx, u.root)
+}
+
+// create makes the directory with gang.json. If it is there, it was made by an earlier call
+// whose answer was lost: nobody else knows the name.
+func (a *allocation) create(ctx context.Context, root spool.Root) error {
+	err := a.site.CreateAllocation(ctx, root, a.gang)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var made spool.Gang
+	if there, unread := a.read(ctx, a.dir.Gang(), &made); unread != nil || !there || made.Seal != a.gang.Seal {
+		return errors.Join(err, unread)
+	}
+	return nil
 }
 
 // read reads a file of the allocation's.

@@ -59,7 +59,7 @@ func (c *scene) add(group string, index int) *podState {
 	pod := translatetest.MakePod(group).Obj()
 	pod.UID = types.UID(group + string(rune('0'+index)) + string(rune('a'+len(c.s.pods))))
 	pod.Finalizers = []string{wellknown.Finalizer}
-	p := &podState{pod: pod, role: translate.Role{Group: group, Index: index}, slot: -1}
+	p := &podState{pod: pod, role: translate.Role{Group: group, Index: index}, slot: -1, sealed: true}
 	c.s.pods = append(c.s.pods, p)
 	return p
 }

@@ -25,9 +25,12 @@ func (s *state) admit(site hpcView) {
 		if p.rejection = cmp.Or(s.foreign(p), s.oversized(p)); p.rejection != nil {
 			continue
 		}
-		if p.accepted() {
-			// What was accepted once stays so: it may run by now.
-			p.rejection = p.claimRejection(site.site)
+		if p.admitted() {
+			// What was accepted once stays so: it may run by now. But annotations can be
+			// changed after that, and must not get what the pod could not have had.
+			if p.rejection = p.claimRejection(site.site); rejection != nil && rejection.Reason == wellknown.ReasonNotAllowed {
+				p.rejection = rejection
+			}
 			continue
 		}
 		if rejection == nil {
@@ -50,14 +53,14 @@ func (s *state) admit(site hpcView) {
 // pods before it cannot be granted.
 func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
 	offer := site.offer()
-	if p.accepted() {
+	if p.admitted() {
 		offer.Partitions, offer.GPUTypes, offer.Runtimes = nil, nil, nil // the workload manager's to judge, should they be gone
 	}
 	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, offer)
 	if rejection != nil {
 		return wishes, rejection
 	}
-	if why := s.identity.Refuse(wishes); why != "" && !p.accepted() {
+	if why := s.identity.Refuse(wishes); why != "" && !s.holds(p) {
 		return wishes, &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
 	}
 	if translate.OnHost(p.pod) {
@@ -96,10 +99,15 @@ func (s *state) askable(wishes translate.Wishes, site hpcView) *translate.Reject
 // oversized refuses a pod of a gang that is larger than any may be. What has a place in an
 // allocation keeps it.
 func (s *state) oversized(p *podState) *translate.Rejection {
-	if p.before != nil || s.alloc != nil && s.alloc.live() {
+	if s.holds(p) {
 		return nil
 	}
 	return s.gang.TooLarge()
+}
+
+// holds tells that a pod, or its gang, has been given what it asked for.
+func (s *state) holds(p *podState) bool {
+	return p.before != nil || s.alloc != nil && s.alloc.live()
 }
 
 // bounded refuses the pods of a gang that is larger than its user's may be.

@@ -12,14 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gangline/gangline/mpi"
 	"github.com/gangline/gangline/provider/spool"
 )
 
-// keySource makes the SSH keys of an allocation from one secret of the node,
-// so that no key is ever stored: a restarted node makes the same again.
+// keySource makes the SSH keys of an allocation, and the node's proofs of what it has
+// written, from one secret of the node. None is ever stored: a restarted node, or the one
+// that takes over, makes the same again.
 type keySource struct {
 	secret []byte
 }
@@ -79,11 +81,20 @@ func (k keySource) ssh(allocation string) (spool.SSH, error) {
 // seal is the node's proof that it has written what a gang.json says of whose it is. A
 // user who could make up allocations would get the orders of others' pods.
 func (k keySource) seal(g spool.Gang) string {
+	return k.proof("gang.json", g.Allocation, g.Key, strconv.Itoa(g.Generation), g.Cluster, g.Node, g.User,
+		g.Owner, g.Namespace, g.OwnerName, g.OwnerUID)
+}
+
+// sealPod is the node's proof that it has accepted a pod as a user's: the pod's author can
+// write that on it too. It is good for that pod alone.
+func (k keySource) sealPod(pod types.UID, user string) string {
+	return k.proof("pod", string(pod), user)
+}
+
+// proof is what nobody can make who does not have the seed. what keeps the kinds apart.
+func (k keySource) proof(what string, parts ...string) string {
 	sum := hmac.New(sha256.New, k.secret)
-	for _, part := range []string{
-		"gang.json", g.Allocation, g.Key, strconv.Itoa(g.Generation), g.Cluster, g.Node, g.User,
-		g.Owner, g.Namespace, g.OwnerName, g.OwnerUID,
-	} {
+	for _, part := range append([]string{what}, parts...) {
 		fmt.Fprintf(sum, "%d:%s,", len(part), part) // never fails
 	}
 	return hex.EncodeToString(sum.Sum(nil))

@@ -47,8 +47,12 @@ type note struct {
 	lostSeen time.Time
 	// unmet is why the spool could not be read, as last told.
 	unmet string
-	// trouble is why the spool could not be written, as last told.
+	// begun is an allocation whose directory was asked for, and may be there.
+	begun *allocation
+	// trouble is why the spool could not be written, as last told; full paces what is
+	// tried again for want of room there.
 	trouble string
+	full    retries
 	// start is when what of the gang's start happened.
 	start starting
 	// told is how far the pods' agents' Events have been told.

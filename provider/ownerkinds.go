@@ -144,7 +144,7 @@ func (namedGangs) declare(_ context.Context, s *state, _ string, _ types.Namespa
 	size := 0
 	for _, p := range s.pods {
 		n, rejection := translate.GangSize(p.pod)
-		if rejection != nil && !p.accepted() && !terminal(p.pod) && !p.deleting() {
+		if rejection != nil && !p.admitted() && !terminal(p.pod) && !p.deleting() {
 			p.rejection = rejection
 		}
 		if p.pod.Status.Phase != corev1.PodFailed && !p.deleting() {

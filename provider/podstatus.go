@@ -222,21 +222,13 @@ func (p *podState) ended() *translate.Ending {
 	return p.ending
 }
 
-// noteUser notes whose the gang is: should the map change, a later process knows by it in
-// whose spool to look.
-func (r *Reconciler) noteUser(s *state, notes map[string]string) {
-	if s.user != nil && r.people.only == "" {
-		notes[wellknown.AnnotationHPCUser] = s.user.name
-	}
-}
-
 // identityNotes say of which gang a pod is, and whose that is.
-func (r *Reconciler) identityNotes(s *state) map[string]string {
+func (r *Reconciler) identityNotes(s *state, p *podState) map[string]string {
 	notes := map[string]string{wellknown.AnnotationGang: s.key}
 	if owner := ownerNote(s.gang.Owner); owner != "" {
 		notes[wellknown.AnnotationGangOwner] = owner
 	}
-	r.noteUser(s, notes)
+	r.noteUser(s, p, notes)
 	return notes
 }
 
@@ -258,7 +250,7 @@ func ownerNote(owner string) string {
 const maxNodeName = 253
 
 func (r *Reconciler) annotations(s *state, p *podState) map[string]string {
-	notes := r.identityNotes(s)
+	notes := r.identityNotes(s, p)
 	if a := s.alloc; a != nil && a.live() && a.job != nil && p.slot >= 0 {
 		notes[wellknown.AnnotationAllocation] = a.name()
 		notes[wellknown.AnnotationJobID] = a.job.ID

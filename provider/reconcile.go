@@ -23,6 +23,7 @@ import (
 	"github.com/gangline/gangline/provider/observe/metrics"
 	"github.com/gangline/gangline/provider/observe/tracing"
 	"github.com/gangline/gangline/provider/site"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -123,6 +124,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	r.tellLimit(s)
 	r.lookForMissing(ctx, s)
 	err = r.act(ctx, s)
+	if spool.IsFull(err) {
+		// There may be no room before this gang has gone: its times count all the same.
+		log.Error(err, "there is no room in the spool; trying again")
+		s.note.full.tried(s.now)
+		s.within(backOff(s.note.full.tries, longestRetry))
+		return reconcile.Result{RequeueAfter: max(s.recheck, time.Second)}, nil
+	}
+	s.note.full = retries{}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gang %s: %w", req.Gang, err)
 	}
@@ -197,7 +206,8 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 	accepted := r.accept(ctx, s)
 	r.waitForClaims(s)
 	errs = append(errs, accepted)
-	if accepted == nil && s.mustSubmit() {
+	r.endSurplus(ctx, s)
+	if accepted == nil && s.mustSubmit() && len(s.surplus) == 0 {
 		// Only pods that have their finalizer may run.
 		if err := r.submit(ctx, s); err != nil {
 			r.tellTrouble(ctx, s, err)
@@ -223,7 +233,7 @@ func (r *Reconciler) act(ctx context.Context, s *state) error {
 func (r *Reconciler) finish(ctx context.Context, s *state) error {
 	if s.ending != nil {
 		faults.At(faults.LastStatus)
-		if err := r.markEnded(ctx, s.alloc, *s.ending); err != nil {
+		if err := r.markEnded(ctx, s, *s.ending); err != nil {
 			return err
 		}
 		r.metrics.Ended(s.ending.Outcome)

@@ -103,10 +103,7 @@ func (r *registry) add(a *allocation) {
 		return // it was read before
 	}
 	list := append(r.byGang[a.gang.Key], a)
-	slices.SortFunc(list, func(x, y *allocation) int {
-		// Of two that were made for one, the second after a cut, the one with a job counts.
-		return cmp.Or(cmp.Compare(x.gang.Generation, y.gang.Generation), cmp.Compare(hasJob(x), hasJob(y)))
-	})
+	slices.SortStableFunc(list, func(x, y *allocation) int { return cmp.Compare(x.gang.Generation, y.gang.Generation) })
 	r.byGang[a.gang.Key] = list
 	r.byName[a.name()] = a
 	for pod := range a.pods {
@@ -114,13 +111,6 @@ func (r *registry) add(a *allocation) {
 			r.byPod[pod] = a
 		}
 	}
-}
-
-func hasJob(a *allocation) int {
-	if a.job == nil {
-		return 0
-	}
-	return 1
 }
 
 // latest is the gang's newest allocation, live or ended; nil if it had none.
@@ -132,6 +122,13 @@ func (r *registry) latest(key string) *allocation {
 		return nil
 	}
 	return list[len(list)-1]
+}
+
+// of are a gang's allocations, by their generations.
+func (r *registry) of(key string) []*allocation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.byGang[key])
 }
 
 // keys are the gangs that have an allocation and whose key begins so.

@@ -40,6 +40,10 @@ type state struct {
 	hpc      hpcView
 
 	alloc *allocation // the newest, nil if there was none
+	// surplus are those that live beside it; chosenBy is when the query began by which it
+	// was chosen among them.
+	surplus  []*allocation
+	chosenBy time.Time
 	// file reads a file of the allocation's; cut tells that one could not be asked for, so
 	// that nothing was learnt.
 	file func(path string, v any) (bool, error)
@@ -105,6 +109,8 @@ type podState struct {
 
 	// before is where it has had a slot, as far as the spool remembers.
 	before *place
+	// sealed tells that it bears the node's seal.
+	sealed bool
 	// lost is where it ran, if nothing is known of that any more.
 	lost *lostPlace
 	// started tells that its orders were given to an agent: something of it
@@ -153,6 +159,10 @@ func (p *podState) deleting() bool { return p.pod.DeletionTimestamp != nil }
 func (p *podState) accepted() bool {
 	return controllerutil.ContainsFinalizer(p.pod, wellknown.Finalizer)
 }
+
+// admitted tells that the node has accepted the pod before. Its author can write the
+// finalizer too, but neither the node's seal nor where it has had a place.
+func (p *podState) admitted() bool { return p.accepted() && (p.sealed || p.before != nil) }
 
 // uid is short for the pod's UID.
 func (p *podState) uid() types.UID { return p.pod.UID }
@@ -203,7 +213,7 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 			return nil, err
 		}
 	}
-	s.alloc = r.registry.latest(key)
+	r.chooseAllocation(s)
 	r.settle(s)
 	if err := r.takeTurn(s); err != nil {
 		return s, err
@@ -212,8 +222,8 @@ func (r *Reconciler) gather(ctx context.Context, key string) (*state, error) {
 		owner = types.NamespacedName{Namespace: s.alloc.gang.Namespace, Name: s.alloc.gang.OwnerName}
 	}
 	options := r.options()
-	if !slices.ContainsFunc(s.pods, (*podState).accepted) {
-		options.Pods = s.identity.Limits.Pods // what was accepted once stays so
+	if s.alloc == nil || !s.alloc.live() {
+		options.Pods = s.identity.Limits.Pods // what was submitted once stays so
 	}
 	err := r.owners.declare(ctx, s, owner, options)
 	if err != nil {
@@ -246,6 +256,7 @@ func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
 	if p.before = r.registry.place(p.uid()); p.before == nil {
 		p.lost = r.lostPlaceOf(p)
 	}
+	p.sealed = r.sealed(p)
 	if p.before == nil || p.before.ended == nil || terminal(p.pod) {
 		return nil
 	}

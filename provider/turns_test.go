@@ -44,8 +44,8 @@ func TestWhoWaitsForATurnIsLookedAtInAnyCase(t *testing.T) {
 	u := ownerOf(a)
 	r := &Reconciler{
 		registry: newRegistry(c.names()), owners: newOwners(nil, nil, nil, nil), identities: newIdentities(identity.Map{}),
-		people: &people{all: map[string]*acquaintance{u.name: {user: u}}},
-		hpc:    func() hpcView { return hpcView{} }, recovered: true,
+		people: &people{all: map[string]*acquaintance{u.name: {user: u}}}, jobs: &jobTable{},
+		hpc: func() hpcView { return hpcView{} }, recovered: true,
 	}
 	r.registry.add(a)
 	for n := range workersPerUser {

@@ -200,16 +200,37 @@ func changedMap(w *world) {
 		})
 	}
 	change(identity.Map{{Identity: identity.Identity{User: users[1]}}})
-	w.create(w.makePod("new", "sleep 600", resources("1", "1")))
-	w.waitPhase("new", corev1.PodRunning)
-	assert.Equal(w, users[1]+"\n", w.must("exec", "new", "--", "id", "-un"))
-	w.eventually("the old one is still the old user's", func(ctx context.Context) (bool, string) {
-		out, err := w.env.Kubectl(ctx, "", "-n", w.namespace, "exec", "old", "--", "id", "-un")
-		return err == nil && out == users[0]+"\n", out
-	})
-	w.must("delete", "pod", "old", "new", "--grace-period=1")
-	w.waitGone("old")
-	w.waitGone("new")
+	forged := w.makePod("forged", "sleep 600", resources("1", "1")) // as if the node had accepted it as mallory's
+	forged.Finalizers = []string{wellknown.Finalizer}
+	forged.Annotations = map[string]string{wellknown.AnnotationHPCUser: "mallory"}
+	w.create(w.makePod("new", "sleep 600", resources("1", "1")), forged)
+	for _, name := range []string{"new", "forged"} {
+		pod := w.waitPhase(name, corev1.PodRunning)
+		assert.Equal(w, users[1]+"\n", w.must("exec", name, "--", "id", "-un"))
+		assert.Equal(w, users[1], pod.Annotations[wellknown.AnnotationHPCUser])
+	}
+	w.waitEvent("forged", "Ignored", `"mallory"`)
+	stillOld := func() {
+		w.eventually("the old one is still the old user's", func(ctx context.Context) (bool, string) {
+			out, err := w.env.Kubectl(ctx, "", "-n", w.namespace, "exec", "old", "--", "id", "-un")
+			return err == nil && out == users[0]+"\n", out
+		})
+	}
+	stillOld()
+	before := w.waitPhase("old", corev1.PodRunning)
+	require.NoError(w, w.env.Node.Kill())
+	require.NoError(w, w.env.Node.Start(w.Context())) // with a map that does not name the old user
+	stillOld()
+	after := w.waitPhase("old", corev1.PodRunning)
+	assert.Equal(w, before.Status.ContainerStatuses, after.Status.ContainerStatuses)
+	assert.Len(w, w.jobs(*after), 1)
+	log, err := os.ReadFile(w.env.Node.LogFile())
+	require.NoError(w, err)
+	assert.NotContains(w, string(log), "mallory", "nothing was tried as that user")
+	w.must("delete", "pod", "old", "new", "forged", "--grace-period=1")
+	for _, name := range []string{"old", "new", "forged"} {
+		w.waitGone(name)
+	}
 	change(identities())
 }
 

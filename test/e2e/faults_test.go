@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +15,7 @@ import (
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
@@ -70,13 +72,34 @@ func killedInSubmission(w *world, tools slowTools) {
 		return err == nil, fmt.Sprint(err)
 	})
 	require.NoError(w, w.env.Node.Kill())
+	allocations := cutWhileMaking(w, "once")
 	require.NoError(w, os.Remove(tools.slow))
 	require.NoError(w, w.env.Node.Start(w.Context()))
 
 	pods := w.waitAll("once", corev1.PodRunning, 2)
 	w.waitJobSet("once", jobset.JobSetCompleted)
-	assert.Len(w, w.jobs(pods...), 1, "the job that was submitted before the crash, and no other")
+	assert.Len(w, w.jobsNamed(allocations), 1, "the job that was submitted before the crash, and no other")
+	assert.Len(w, w.jobs(pods...), 1)
 	w.waitJobGone(pods...)
+}
+
+// cutWhileMaking makes a second directory for a gang's allocation, as one is left behind
+// where the answer to its making was lost. It returns both names.
+func cutWhileMaking(w *world, gang string) map[string]bool {
+	root := spool.Root(w.env.Node.Spool())
+	made, err := filepath.Glob(string(root.Dir(gang + "-*")))
+	require.NoError(w, err)
+	require.Len(w, made, 1)
+	var g spool.Gang
+	_, err = spool.Read(spool.Dir(made[0]).Gang(), &g)
+	require.NoError(w, err)
+	names := map[string]bool{g.Allocation: true}
+	g.Allocation = regexp.MustCompile(`[0-9a-f]{10}-1$`).ReplaceAllString(g.Allocation, "ffffffffff-1") // it would be the last in a list
+	names[g.Allocation] = true
+	require.NoError(w, root.Create(g))
+	out, err := exec.CommandContext(w.Context(), "chown", "-R", "--reference="+made[0], string(root.Dir(g.Allocation))).CombinedOutput()
+	require.NoError(w, err, string(out))
+	return names
 }
 
 func restartProvider(w *world) {
