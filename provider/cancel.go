@@ -20,29 +20,23 @@ import (
 // giveBack ends the allocation: agents are asked to go by themselves, so that
 // the job's end is in its accounting as what it was; one that has not started,
 // or does not go, is cancelled, again and again until the workload manager says
-// that it is gone.
+// that it is gone. So is one whose agents cannot be asked because the spool is
+// full: it may be this gang's own logs that fill it.
 func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 	a := s.alloc
-	log := logr.FromContextOrDiscard(ctx)
-	if !a.gang.Release {
-		a.gang.Release, a.releasedAt = true, s.now
-		if err := a.writeGang(ctx); err != nil {
-			// After a cut it may be written, and the agents go.
-			a.gang.Release = errors.Is(err, site.ErrUnreachable)
-			a.unreleased = a.gang.Release
-			return err
+	var unasked error
+	if !a.gang.Release || a.unreleased {
+		unasked = a.askToGo(ctx, s.now)
+		switch {
+		case unasked == nil:
+			faults.At(faults.Releasing)
+			logr.FromContextOrDiscard(ctx).Info("releasing the allocation", "allocation", a.name())
+		case !spool.IsFull(unasked):
+			return unasked
 		}
-		faults.At(faults.Releasing)
-		log.Info("releasing the allocation", "allocation", a.name())
-	}
-	if a.unreleased {
-		if err := a.writeGang(ctx); err != nil {
-			return err
-		}
-		a.unreleased = false
 	}
 	if a.job == nil {
-		return r.giveBackUnsubmitted(ctx, s)
+		return errors.Join(unasked, r.giveBackUnsubmitted(ctx, s))
 	}
 	patience := r.config.ReleaseTimeout.Duration
 	if j := s.job; j != nil && (j.Phase == wlm.PhaseQueued || j.Phase == wlm.PhaseStarting) && agentsMissing(s.reports) == len(s.reports) {
@@ -50,10 +44,23 @@ func (r *Reconciler) giveBack(ctx context.Context, s *state) error {
 	}
 	if left := patience - s.now.Sub(a.releasedAt); left > 0 {
 		s.within(left)
-		return nil
+		return unasked
 	}
 	r.cancel(ctx, s)
-	return nil
+	return unasked
+}
+
+// askToGo asks the agents to end, and with them the job. The order counts as given where
+// it may be (the way was cut), and where there is no room for it: the allocation is given
+// back all the same.
+func (a *allocation) askToGo(ctx context.Context, now time.Time) error {
+	if !a.gang.Release {
+		a.gang.Release, a.releasedAt = true, now
+	}
+	err := a.writeGang(ctx)
+	a.unreleased = err != nil && (a.unreleased || errors.Is(err, site.ErrUnreachable) || spool.IsFull(err))
+	a.gang.Release = err == nil || a.unreleased
+	return err
 }
 
 // cancel asks for the end of the allocation's job, after growing pauses, for as
@@ -136,30 +143,58 @@ func (r *Reconciler) giveBackUnsubmitted(ctx context.Context, s *state) error {
 			return nil
 		}
 		if s.job != nil {
-			return r.adopt(ctx, s)
+			err := r.adopt(ctx, s)
+			if spool.IsFull(err) {
+				// It gets no orders any more, so that only this process has to know it: to
+				// cancel it. Another would find it in the list.
+				r.registry.record(a, spool.Job{ID: s.job.ID, Submitted: s.job.Submitted})
+			}
+			return err
 		}
 	}
 	s.within(10 * time.Millisecond)
-	return r.markEnded(ctx, a, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
+	return r.markEnded(ctx, s, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
 }
 
 // markEnded writes the allocation's last word. A job of it that shows up after
 // all finds that it is not wanted.
-func (r *Reconciler) markEnded(ctx context.Context, a *allocation, e spool.Ended) error {
-	if !a.gang.Release || a.unreleased {
-		a.gang.Release, a.unreleased = true, true
-		if err := a.writeGang(ctx); err != nil {
-			return err
-		}
-		a.unreleased = false
-	}
-	if err := a.write(ctx, a.dir.Ended(), e); err != nil {
+//
+// Where there is no room for that and nobody will ask for it, it is left out: the
+// directory is removed next, and that alone makes room. Should this process die in
+// between, the next one finds the end as this one has.
+func (r *Reconciler) markEnded(ctx context.Context, s *state, e spool.Ended) error {
+	a := s.alloc
+	log := logr.FromContextOrDiscard(ctx).WithValues("allocation", a.name())
+	if err := a.writeEnd(ctx, s.now, e); spool.IsFull(err) && s.unneeded() {
+		log.Info("there is no room to write down that the allocation has ended; nobody needs it any more", "error", err.Error())
+	} else if err != nil {
 		return err
 	}
 	faults.At(faults.Ended)
 	r.registry.markEnded(a, e)
-	logr.FromContextOrDiscard(ctx).Info("the allocation has ended", "allocation", a.name(), "outcome", e.Outcome, "message", e.Message)
+	log.Info("the allocation has ended", "outcome", e.Outcome, "message", e.Message)
 	return nil
+}
+
+func (a *allocation) writeEnd(ctx context.Context, now time.Time, e spool.Ended) error {
+	if !a.gang.Release || a.unreleased {
+		if err := a.askToGo(ctx, now); err != nil {
+			return err
+		}
+	}
+	return a.write(ctx, a.dir.Ended(), e)
+}
+
+// unneeded tells of an allocation that has ended, or never had a job, that no pod will
+// ask for it, though its end is written nowhere: all that are left go, and have not run
+// in it. One that ran must be the last of its gang: later pods would be given to it.
+func (s *state) unneeded() bool {
+	for _, p := range s.pods {
+		if !p.deleting() || p.started {
+			return false
+		}
+	}
+	return s.owner.gone || s.alloc.job == nil
 }
 
 // pursuit cancels jobs that belong to no living allocation.

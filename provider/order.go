@@ -248,9 +248,19 @@ func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error
 	if have.Action == spool.ActionStop && have.GraceSeconds <= p.grace {
 		return nil
 	}
+	first := have.Action != spool.ActionStop
 	have.Version, have.Action, have.GraceSeconds, have.Orders = spool.Version, spool.ActionStop, p.grace, nil
 	if err := r.writeDesired(ctx, a, p.slot, have); err != nil {
+		if _, told := a.stopping[p.slot]; spool.IsFull(err) && !told {
+			// The pod's own log may have filled it, and then there is no room before the pod
+			// has gone: its time counts from now on as if its agent knew.
+			a.stopping[p.slot] = s.now
+			r.event(p.pod, corev1.EventTypeWarning, "FailedKillPod", "Its agent cannot be told to stop it: %v; if that lasts, the job is cancelled", cause(err))
+		}
 		return err
+	}
+	if first {
+		delete(a.stopping, p.slot) // whatever was tried before, the agent counts from now on
 	}
 	faults.At(faults.StopOrdered)
 	r.tellStop(p)
@@ -267,6 +277,9 @@ func (r *Reconciler) writeDesired(ctx context.Context, a *allocation, slot int, 
 		d.Recipient = ""
 	} else if err != nil {
 		return err
+	}
+	if a.desired[slot].PodUID != d.PodUID {
+		delete(a.stopping, slot) // it is the pod's that was there before
 	}
 	a.desired[slot] = d
 	r.registry.bind(a, podUID(d), slot)

@@ -55,6 +55,9 @@ func (s *state) end(manager string) {
 	}
 	s.ending = &spool.Ended{Outcome: outcome, At: s.now, Message: s.endedMessage(manager, outcome, detail)}
 	for _, p := range s.pods {
+		if terminal(p.pod) {
+			p.over = true // whoever has failed it
+		}
 		if !p.live() || p.slot < 0 {
 			continue
 		}
@@ -283,13 +286,14 @@ const stuckAfter = time.Minute
 
 // stuck tells that an agent does not stop a pod that should be gone by now.
 // Then the whole allocation is given back: its end is the workload manager's
-// to see to, and to confirm.
+// to see to, and to confirm. An agent that cannot be told is no better than one
+// that does not listen (see orderStop).
 func (s *state) stuck() bool {
 	for _, p := range s.pods {
-		if !p.running() || !p.stop || s.alloc.desired[p.slot].Action != spool.ActionStop {
+		since, known := s.alloc.stopping[p.slot]
+		if !p.running() || !p.stop || !known && s.alloc.desired[p.slot].Action != spool.ActionStop {
 			continue
 		}
-		since, known := s.alloc.stopping[p.slot]
 		if !known {
 			since = s.now
 			s.alloc.stopping[p.slot] = since

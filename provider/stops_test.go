@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -75,6 +77,34 @@ func TestALaterDeleteShortensTheGrace(t *testing.T) {
 		assert.True(t, p.stop)
 		assert.Equal(t, grace, p.grace)
 	}
+}
+
+func TestTheTimeOfAStopIsThePodsAlone(t *testing.T) {
+	c := newScene(t)
+	a := c.allocated(wlm.PhaseRunning)
+	r := &Reconciler{registry: newRegistry(c.names()), recorder: record.NewFakeRecorder(10)}
+	stop := func(p *podState) {
+		t.Helper()
+		deleted(p, 30)
+		c.decide()
+		require.NoError(t, r.orderStop(t.Context(), c.s, p))
+		assert.False(t, c.decide().releasing)
+	}
+	first := c.worker(0)
+	c.started(first, 0)
+	stop(first)
+	c.finished(first, 0, 0)
+	first.pod.Status.Phase = corev1.PodFailed
+
+	second := c.worker(0)
+	c.decide()
+	require.Equal(t, 0, second.slot, "the place is another's now")
+	require.NoError(t, r.writeDesired(t.Context(), a, 0, spool.Desired{PodUID: string(second.uid()), Action: spool.ActionRun}))
+	c.started(second, 0)
+	c.after(5 * time.Minute)
+	stop(second)
+	assert.False(t, c.after(80*time.Second).releasing)
+	assert.True(t, c.after(10*time.Second).releasing)
 }
 
 func TestAContainersOwnPolicyCountsWhenItsAgentHasDied(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"reflect"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,7 +47,7 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 		// The pods that were there when the directory was made are gone, or
 		// the owner is another by now, and no job was ever submitted.
 		s.within(10 * time.Millisecond)
-		return r.markEnded(ctx, a, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
+		return r.markEnded(ctx, s, spool.Ended{Outcome: string(wlm.OutcomeCancelled), At: s.now, Message: "never submitted"})
 	}
 	if left := retryDelay(a.tries) - s.now.Sub(a.lastTry); a.tries > 0 && left > 0 {
 		s.within(left)
@@ -59,16 +59,24 @@ func (r *Reconciler) submit(ctx context.Context, s *state) error {
 	return r.trySubmit(ctx, s)
 }
 
-// allocate makes the next generation's directory.
+// allocate makes the next generation's directory. A try whose answer may have been lost is
+// repeated under the same name, or there would be two directories for one allocation.
 func (r *Reconciler) allocate(ctx context.Context, s *state) error {
 	generation := 1
 	if s.alloc != nil {
 		generation = s.alloc.gang.Generation + 1
 	}
-	a, err := newAllocation(ctx, s.user, r.keys.seal, r.registry.names, s.gang, generation, s.wishes.Exclusive, r.config.Volumes.Scratch)
+	a, err := s.note.begun, error(nil)
+	if a != nil && a.gang.Generation == generation && a.gang.User == s.user.name {
+		err = a.create(ctx, s.user.root)
+	} else {
+		a, err = newAllocation(ctx, s.user, r.keys.seal, r.registry.names, s.gang, generation, s.wishes.Exclusive, r.config.Volumes.Scratch)
+	}
 	if err != nil {
+		s.note.begun = a
 		return err
 	}
+	s.note.begun = nil
 	faults.At(faults.Allocated)
 	r.registry.add(a)
 	s.alloc = a
@@ -100,6 +108,10 @@ func (r *Reconciler) recordJob(ctx context.Context, s *state, job spool.Job) err
 
 func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
+	if why := s.identity.Refuse(s.wishes); why != "" { // annotations and the map can change until now
+		a.tries, a.lastTry = a.tries+1, s.now
+		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
+	}
 	agent, err := r.people.sites.Agent(ctx, a.gang.User, r.config.Agent)
 	if err != nil {
 		return fmt.Errorf("bringing the agent to the HPC side: %w", err)
@@ -121,6 +133,9 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a.lastTry = time.Now()
 	a.tries++
 	a.cut = errors.Is(err, site.ErrUnreachable)
+	if err != nil && ctx.Err() != nil {
+		a.lastTry = a.lastTry.Add(submissionLasts) // nobody waits for it, and it may be under way
+	}
 	if err != nil {
 		return r.submissionFailed(ctx, s, err)
 	}
@@ -135,11 +150,20 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	return nil
 }
 
+// submissionLasts is longer than any submission is under way that was given up: the
+// workload managers' own timeouts are a minute, and a gateway that was stopped begins it at
+// most 45 s late.
+const submissionLasts = 2 * time.Minute
+
 // settled makes sure that a submission during which the way to the site was cut has come
 // to its end there: the way is open again when the site's lock is free, which every
 // sbatch holds. Only a listing from after that tells whether there is a job.
 func (r *Reconciler) settled(ctx context.Context, s *state) (bool, error) {
 	a := s.alloc
+	if left := a.lastTry.Sub(s.now); left > 0 {
+		s.within(left)
+		return false, nil
+	}
 	if !a.cut {
 		return true, nil
 	}
@@ -174,16 +198,21 @@ func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) 
 // it tried again soon. All of that happens in the spool.
 func (r *Reconciler) tellTrouble(ctx context.Context, s *state, err error) {
 	logr.FromContextOrDiscard(ctx).Error(err, "could not prepare the allocation; trying again")
-	cause := err
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		cause = at.Err // without the name of a temporary file, which is another each time
-	}
-	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", s.user.root, cause)
+	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", s.user.root, cause(err))
 	if s.trouble != s.note.trouble {
 		s.note.trouble = s.trouble
 		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonSubmissionFailed, "%s", s.trouble)
 	}
 	s.within(firstRetry)
+}
+
+// cause is why a file cannot be written, without the name of a temporary file, which is
+// another each time.
+func cause(err error) error {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number
+	}
+	return err
 }
 
 // retryDelay grows from 5 s to 5 min.

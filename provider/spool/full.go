@@ -14,6 +14,12 @@ const FullPatience = 5 * time.Minute
 // fullPause is the time between two tries.
 const fullPause = time.Second
 
+// IsFull tells of a write that there was no room for it: the filesystem is full, or the
+// user's quota of it. Nothing was written.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // WhileFull writes something again for as long as there is no space for it, at most for
 // FullPatience and until the context ends.
 func WhileFull(ctx context.Context, write func() error) error {
@@ -23,8 +29,7 @@ func WhileFull(ctx context.Context, write func() error) error {
 func whileFull(ctx context.Context, most, pause time.Duration, write func() error) error {
 	for deadline := time.Now().Add(most); ; {
 		err := write()
-		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !full || time.Now().After(deadline) {
+		if !IsFull(err) || time.Now().After(deadline) {
 			return err
 		}
 		select {

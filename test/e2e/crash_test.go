@@ -32,6 +32,7 @@ const closedPartition = "lowc"
 // nothing left.
 func TestCrash(t *testing.T) {
 	t.Parallel()
+	small := smallFilesystem(t)
 	env := environmentWith(t, harness.Options{
 		Name: "crash", WorkloadManager: "slurm", Nodes: 4, Programs: filepath.Join(root(), "bin", "faults"),
 		Cgroup: true, // where Slurm knows processes by their parents alone, those of a killed agent escape it
@@ -40,6 +41,7 @@ func TestCrash(t *testing.T) {
 	require.NoError(t, err)
 	cases := slices.Concat(ambiguousSubmissions(), []sideCase{ // the longest first
 		{"a pod is deleted while its agent hangs", func(w *world) { deletedWithoutAgent(w, syscall.SIGSTOP) }},
+		{"a pod is deleted whose log has filled the spool", func(w *world) { deletedFull(w, small) }},
 		{"the control plane is killed", controlPlaneDies},
 	})
 	for _, p := range faults.OfNode() {

@@ -17,6 +17,7 @@ import (
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/gangline/gangline/provider"
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/test/harness"
 	"github.com/gangline/gangline/test/slurm"
 	"github.com/gangline/gangline/translate/wellknown"
@@ -87,6 +88,7 @@ func TestSpool(t *testing.T) {
 		name string
 		run  func(*world, string)
 	}{
+		{"what waits and fills the spool can be deleted", fullWhileWaiting},
 		{"a full spool is told, and waited for", fullSpool},
 		{"what a pod was is not lost while the spool is full", fullWhileRunning},
 		{"a read-only spool is told, and waited for", readOnlySpool},
@@ -111,7 +113,8 @@ func smallFilesystem(t *testing.T) string {
 	return dir
 }
 
-// fill takes all of a filesystem's space; the function that it returns gives it back.
+// fill takes all of the space of a directory's filesystem; the function that it returns
+// gives it back.
 func fill(w *world, dir string) (empty func()) {
 	ballast := filepath.Join(dir, "ballast")
 	err := os.WriteFile(ballast, make([]byte, 16<<20), 0o600)
@@ -146,6 +149,45 @@ func fullWhileRunning(w *world, dir string) {
 	empty()
 	pod := w.waitPhase("rich", corev1.PodFailed)
 	assert.EqualValues(w, 3, pod.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+}
+
+// filledByItself deletes a pod when the directory of its gang takes all the room: no order
+// can be written, and room comes by the gang's end alone.
+func (w *world) filledByItself(pod, dir string) {
+	w.Helper()
+	own := filepath.Join(spool.Root(dir).Gangs(), pod+"-*")
+	dirs, err := filepath.Glob(own)
+	require.NoError(w, err)
+	require.Len(w, dirs, 1)
+	fill(w, dirs[0])
+	w.deleteNow(pod)
+	w.gone(pod)
+	w.waitEmpty("directory of the gang", func() ([]string, error) { return filepath.Glob(own) })
+}
+
+func fullWhileWaiting(w *world, dir string) {
+	w.scontrol("update", "partitionname="+closedPartition, "state=down")
+	for _, c := range []struct{ pod, annotation, value, reason string }{
+		{"refused", wellknown.AnnotationConstraint, "nowhere", wellknown.ReasonSubmissionFailed},
+		{"queued", wellknown.AnnotationPartition, closedPartition, wellknown.ReasonQueued},
+	} {
+		w.create(w.annotated(w.makePod(c.pod, "true", resources("1", "0")), map[string]string{c.annotation: c.value}))
+		w.waitPod(c.pod, "shows "+c.reason, func(p *corev1.Pod) bool { return p.Status.Reason == c.reason })
+		w.filledByItself(c.pod, dir)
+	}
+}
+
+// deletedFull deletes a pod that runs: its agent cannot be told.
+func deletedFull(w *world, dir string) {
+	w.ownNode("crash-full", func(o *harness.NodeOptions) {
+		configure := o.Configure
+		o.Spool, o.Configure = dir, func(c *provider.Config) { configure(c); c.ReleaseTimeout.Duration = 2 * time.Second }
+	})
+	w.create(w.makePod("greedy", w.noting("greedy", "sleep 600"), resources("1", "0")))
+	pod := w.waitPhase("greedy", corev1.PodRunning)
+	w.filledByItself("greedy", dir)
+	w.waitEvent("greedy", "FailedKillPod", "no space left on device")
+	w.waitJobState(*pod, "CANCELLED")
 }
 
 func readOnlySpool(w *world, dir string) {

@@ -235,8 +235,12 @@ func (c *Client) send(ctx context.Context, m message) error {
 	}
 }
 
-// call asks, and waits for the answer.
+// call asks, and waits for the answer. Where ctx ends first nothing was learnt, as by a way
+// that is cut: the gateway may do what it was asked for whenever the filesystem lets it.
 func (c *Client) call(ctx context.Context, m message) (message, error) {
+	if ctx.Err() != nil {
+		return message{}, fmt.Errorf("asking the gateway: %w", context.Cause(ctx))
+	}
 	answer := make(chan message, 1)
 	c.mu.Lock()
 	if c.waiting == nil {
@@ -257,10 +261,21 @@ func (c *Client) call(ctx context.Context, m message) (message, error) {
 	case <-c.done:
 		return message{}, c.lost()
 	case <-ctx.Done():
-		c.forget(m.ID)
-		go func() { _ = c.send(context.WithoutCancel(ctx), message{Kind: kindCancel, ID: m.ID}) }()
-		return message{}, fmt.Errorf("waiting for the gateway: %w", context.Cause(ctx))
+		c.giveUp(ctx, m)
+		return message{}, fmt.Errorf("%w: a call was given up before its answer came: %w", site.ErrUnreachable, context.Cause(ctx))
 	}
+}
+
+// giveUp lets a call go that nobody waits for any more. What it may still change must not
+// come after what is asked for next: only another gateway, which gets the lock when this one
+// has done all that it was asked for, can tell.
+func (c *Client) giveUp(ctx context.Context, m message) {
+	c.forget(m.ID)
+	if m.changes {
+		c.end(fmt.Errorf("the spool was not written in time, and its filesystem has to answer first: %w", context.Cause(ctx)))
+		return
+	}
+	go func() { _ = c.send(context.WithoutCancel(ctx), message{Kind: kindCancel, ID: m.ID}) }()
 }
 
 func (c *Client) forget(id uint64) {

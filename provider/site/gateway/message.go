@@ -54,6 +54,8 @@ type message struct {
 	Sizes []int `json:"sizes,omitempty"`
 
 	parts [][]byte
+	// changes is the client's own: the call changes files.
+	changes bool
 }
 
 // hello is what the client wants of the gateway.
