@@ -168,7 +168,7 @@ func (s *slot) serve() error {
 	go func() { reported <- s.reporter.run(reporting) }()
 	err := s.run()
 	s.cancel()
-	s.background.Wait()
+	s.awaitBackground()
 	s.reporter.close()
 	defer time.AfterFunc(lastReportTimeout, stopReporting).Stop()
 	err = errors.Join(err, <-reported)
@@ -181,6 +181,18 @@ func (s *slot) serve() error {
 		_ = lock.Close()
 	}
 	return err
+}
+
+// awaitBackground waits for all that the slot has begun. What hangs on a filesystem is left
+// behind, or the allocation could not be given back.
+func (s *slot) awaitBackground() {
+	ended := make(chan struct{})
+	go func() { s.background.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(sweepTimeout):
+		s.logger.Warn("a filesystem does not answer; what waits for it is left behind")
+	}
 }
 
 // watch follows gang.json and the slots' desired.json.

@@ -22,17 +22,17 @@ import (
 	"github.com/gangline/gangline/translate/wellknown"
 )
 
-// box is what a pod has whose containers run in their images. Its maps belong to the
-// slot's goroutine.
+// box is what a pod has whose containers run in their images. What changes in it belongs
+// to the slot's goroutine.
 type box struct {
 	runtime container.Runtime
 	orders  spool.Runtime
-	store   *image.Store
-	secrets []byte // for registries
+	images  image.Options
+	store   *image.Store // nil until it is open; it may be on a shared filesystem that hangs
+	secrets []byte       // for registries
 
-	stays map[string]*stay // of runs
-	left  map[string]bool  // containers of which a run has ended
-	count atomic.Int64     // of processes
+	left  map[string]bool // containers of which a run has ended
+	count atomic.Int64    // of processes
 
 	// state is a short path of the directory in which a runtime keeps books: podman takes
 	// none of more than 50 characters.
@@ -57,24 +57,24 @@ func (s *slot) newBox(o spool.PodOrders) (*box, error) {
 		return nil, &podError{wellknown.ReasonInvalidOrders, fmt.Errorf("the pod's imagePullSecrets: %w", err)}
 	}
 	i := o.Runtime.Images
-	store, err := image.Open(image.Options{
+	images := image.Options{
 		Dir: s.fill(i.Dir), Offline: i.Offline, Mirrors: i.Mirrors, Insecure: i.Insecure, CAFile: i.CAFile,
 		CredentialsFile: s.fill(i.CredentialsFile), Tool: i.Tool, MaxBytes: i.MaxBytes, MinAge: time.Duration(i.MinAgeSeconds) * time.Second,
 		Program: s.cfg.Self, Run: s.runTool, Logger: s.logger,
 		Converters: map[image.Form]string{image.FormSIF: cmp.Or(o.Runtime.Program, runtime.Program)},
-	})
-	if err != nil {
-		return nil, err
 	}
 	state, err := s.shortState(o.UID)
 	if err != nil {
 		return nil, err
 	}
 	return &box{
-		runtime: runtime, orders: *o.Runtime, store: store, secrets: secrets, state: state,
-		stays: map[string]*stay{}, left: map[string]bool{},
+		runtime: runtime, orders: *o.Runtime, images: images, secrets: secrets, state: state,
+		left: map[string]bool{},
 	}, nil
 }
+
+// closed tells that the image store is still to be opened.
+func (b *box) closed() bool { return b != nil && b.store == nil }
 
 // statePrefix begins the names of links to runtimes' books.
 const statePrefix = "books-"
@@ -113,11 +113,17 @@ func (s *slot) fill(path string) string {
 	return strings.NewReplacer(spool.FieldUser, s.cfg.User, spool.FieldHome, s.cfg.Home).Replace(path)
 }
 
-// bring gets a container's image. It stays in the store until release is called.
-func (p *pod) bring(ctx context.Context, c spool.ContainerOrders) (*image.Image, func(), error) {
+// held is an image in the store, which stays there until release is called.
+type held struct {
+	*image.Image
+	release func()
+}
+
+// bring gets a container's image.
+func (p *pod) bring(ctx context.Context, c spool.ContainerOrders) (held, error) {
 	b := p.box
 	if c.InImage == nil {
-		return nil, nil, errors.New("the orders do not say how the container's image is run")
+		return held{}, errors.New("the orders do not say how the container's image is run")
 	}
 	request := image.Request{
 		Reference: c.Image, Policy: c.InImage.PullPolicy, Credentials: b.secrets,
@@ -126,7 +132,10 @@ func (p *pod) bring(ctx context.Context, c spool.ContainerOrders) (*image.Image,
 			p.slot.post(func() { p.life.Tell(c.Name, time.Now(), e.Type, e.Reason, e.Message) })
 		},
 	}
-	return b.store.Ensure(ctx, request)
+	return leaveBehind(ctx, p.slot, func() (held, error) {
+		img, release, err := b.store.Ensure(ctx, request)
+		return held{img, release}, err
+	}, func(h held) { h.release() })
 }
 
 // unpulled notes that a container has no image.
@@ -145,15 +154,14 @@ func (p *pod) unpulled(c spool.ContainerOrders, err error) {
 	p.life.Unpulled(c.Name, time.Now(), c.Image, reason, message)
 }
 
-// close gives up all of it.
-func (b *box) close() {
-	if b == nil {
-		return
+// close gives up what the pod's runs had, and ends the sessions that are about to begin.
+func (p *pod) close() {
+	p.cancel(errPodEnded)
+	for id := range p.stays {
+		p.vacate(id)
 	}
-	_ = os.Remove(b.state)
-	for id, stay := range b.stays {
-		stay.place.Close()
-		delete(b.stays, id)
+	if p.box != nil {
+		_ = os.Remove(p.box.state)
 	}
 }
 

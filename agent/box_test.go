@@ -185,3 +185,14 @@ func TestARuntimeThatNobodyKnows(t *testing.T) {
 	w.run(0, w.imageOrders("u", "docker", "/", "true"))
 	assert.Contains(t, w.done(0, "u").Message, "update gangline-agent")
 }
+
+func TestAPodWhoseImageStoreCannotBeUsedFails(t *testing.T) {
+	w := single(t)
+	o := w.imageOrders("u", "bubblewrap", t.TempDir(), "true")
+	require.NoError(t, os.Mkdir(o.Runtime.Images.Dir, 0o700))
+	require.NoError(t, os.Chmod(o.Runtime.Images.Dir, 0o777))
+	w.run(0, o)
+	p := w.done(0, "u")
+	assert.Equal(t, "SetupFailed", p.Reason)
+	assert.Contains(t, p.Message, "cannot be an image store: everybody may write there")
+}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/gangline/gangline/agent/attach"
 	"github.com/gangline/gangline/agent/crilog"
-	"github.com/gangline/gangline/agent/image"
 	"github.com/gangline/gangline/agent/lifecycle"
 	"github.com/gangline/gangline/agent/process"
 	"github.com/gangline/gangline/agent/sandbox"
@@ -40,56 +40,81 @@ func (p *pod) start(name string, run int) {
 	}
 	ctx, kill := context.WithCancel(p.slot.ctx)
 	e := &execution{ctx: ctx, kill: kill}
+	p.vacate(lifecycle.RunID(p.orders.UID, name, p.runs[name]))
 	p.current[name], p.runs[name] = e, run
-	if p.box != nil {
-		p.startInImage(e, c, run)
-		return
-	}
-	recipe, err := p.recipe(c, run)
-	p.slot.background.Go(func() { p.run(e, c, run, recipe, err) })
+	p.slot.background.Go(func() {
+		if p.box != nil {
+			p.startInImage(e, c, run)
+			return
+		}
+		p.settleAndRun(e, c, run, func() (*stay, error) { return p.settle(c, run) })
+	})
 }
 
 // startInImage gets a container's image first.
 func (p *pod) startInImage(e *execution, c spool.ContainerOrders, run int) {
 	name := c.Name
-	p.slot.background.Go(func() {
-		img, release, err := p.bring(e.ctx, c)
-		if err != nil {
-			e.kill()
-			p.slot.post(func() {
-				delete(p.current, name)
-				p.unpulled(c, err)
-			})
-			return
-		}
-		defer release()
-		ready, err := ask(p.slot.ctx, p.slot, func() ready { return p.pulled(c, run, img) })
-		if err == nil {
-			p.run(e, ready.orders, run, ready.recipe, ready.err)
-		}
-		p.slot.post(func() { p.leave(c, run) })
+	img, err := p.bring(e.ctx, c)
+	if err != nil {
+		e.kill()
+		p.slot.post(func() {
+			delete(p.current, name)
+			p.unpulled(c, err)
+		})
+		return
+	}
+	p.slot.post(func() { p.life.Pulled(name, img.ID) })
+	p.settleAndRun(e, c, run, func() (*stay, error) { return p.moveIn(c, run, img.Image) })
+	p.slot.post(func() { p.leave(c, run) })
+	img.release()
+}
+
+// settleAndRun is a run of a container, from the look at what it needs.
+func (p *pod) settleAndRun(e *execution, c spool.ContainerOrders, run int, settle func() (*stay, error)) {
+	s, err := leaveBehind(e.ctx, p.slot, settle, func(*stay) {})
+	switch {
+	case err == nil:
+		c = s.orders
+	case e.ctx.Err() != nil:
+		err = fmt.Errorf("the container was stopped before all that it mounts had been looked at: %w", err)
+	}
+	type answer struct {
+		recipe sandbox.Recipe
+		err    error
+	}
+	a, askErr := ask(p.slot.ctx, p.slot, func() answer {
+		recipe, err := p.settled(c, run, s, err)
+		return answer{recipe, err}
 	})
+	if askErr == nil {
+		p.run(e, c, run, a.recipe, a.err)
+	}
 }
 
-// ready is a container whose image is there, or why it cannot run all the same.
-type ready struct {
-	orders spool.ContainerOrders // with what the image says
-	recipe sandbox.Recipe
-	err    error
-}
-
-// pulled notes that a container's image is there.
-func (p *pod) pulled(c spool.ContainerOrders, run int, img *image.Image) (r ready) {
-	p.life.Pulled(c.Name, img.ID)
-	r.orders = c
-	if r.err = p.offerImageLaunchers(c, img); r.err != nil {
-		return r
+// leaveBehind calls what hangs as long as a shared filesystem does. When the context ends it
+// waits for it no more, and what comes of it is undone then.
+func leaveBehind[T any](ctx context.Context, s *slot, call func() (T, error), undo func(T)) (T, error) {
+	type answer struct {
+		value T
+		err   error
 	}
-	if r.orders, r.err = p.moveIn(c, run, img); r.err != nil {
-		return r
+	answers := make(chan answer)
+	s.background.Go(func() {
+		value, err := call()
+		select {
+		case answers <- answer{value, err}:
+		case <-ctx.Done():
+			if err == nil {
+				undo(value)
+			}
+		}
+	})
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		return *new(T), context.Cause(ctx)
 	}
-	r.recipe, r.err = p.recipe(c, run)
-	return r
 }
 
 // run is a run of a container, from the start of its process to the end of all that it

@@ -56,29 +56,20 @@ func (s *slot) serveControl() error {
 
 func (s *slot) socket() string { return control.Name(s.status.Agent.Instance, s.index) }
 
-// offerLaunchers puts what launchers need into the pod: their names on PATH, and
-// what they are to do.
-func (p *pod) offerLaunchers() error {
-	mode := p.launchMode()
-	var paths []string
-	if p.box != nil {
-		// Their names are put on PATH when it is known what the image has.
-		return mpirun.WriteSettings(p.files.dirs.run(), mpirun.Settings{Socket: p.slot.socket(), Mode: mode, PMI: p.orders.MPI.PMI})
-	}
-	for _, c := range p.containers() {
-		path := defaultPath
-		for _, e := range c.Env {
-			if e.Name == "PATH" {
-				path = e.Value
-			}
+// writeLaunchSettings tells the launchers in the pod what they are to do.
+func (p *pod) writeLaunchSettings() error {
+	return mpirun.WriteSettings(p.files.dirs.run(), mpirun.Settings{Socket: p.slot.socket(), Mode: p.launchMode(), PMI: p.orders.MPI.PMI})
+}
+
+// offerLaunchers puts those launchers on PATH that the node has on a container's own.
+func (p *pod) offerLaunchers(c spool.ContainerOrders) error {
+	search := defaultPath
+	for _, e := range c.Env {
+		if e.Name == "PATH" {
+			search = e.Value
 		}
-		paths = append(paths, path)
 	}
-	run := p.files.dirs.run()
-	if err := mpirun.Link(filepath.Join(run, "bin"), p.slot.cfg.Self, mode, paths); err != nil {
-		return err
-	}
-	return mpirun.WriteSettings(run, mpirun.Settings{Socket: p.slot.socket(), Mode: mode, PMI: p.orders.MPI.PMI})
+	return mpirun.Link(filepath.Join(p.files.dirs.run(), "bin"), p.slot.cfg.Self, p.launchMode(), []string{search})
 }
 
 func (p *pod) launchMode() string { return cmp.Or(p.orders.MPI.Launch, mpirun.ModeSSH) }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gangline/gangline/agent/image"
 	"github.com/gangline/gangline/agent/volume"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -14,30 +15,44 @@ import (
 // to be, is looked at again.
 const searchAgain = 5 * time.Second
 
-// search is the pod's search for the paths of the HPC node that it mounts.
+// search is the pod's search for the paths of the HPC node that it mounts, and for its
+// image store.
 type search struct {
 	underWay bool
 	next     time.Time         // when to look again; zero while that is under way
 	told     map[string]string // what was wrong, by volume
+	failed   error             // why the pod cannot run at all
 }
 
-// hostsFound tells whether all paths of the HPC node that the pod mounts are found,
-// and looks for those that are not. As with kubelet, the pod waits for them. Looking
-// may take long on a shared filesystem, so the slot does not wait for it.
-func (p *pod) hostsFound(now time.Time) bool {
-	missing := p.files.missingHosts()
-	if len(missing) == 0 {
-		return true
-	}
-	if p.search.underWay || now.Before(p.search.next) {
-		return false
+// hostsFound tells whether all paths of the HPC node that the pod mounts are found, and
+// its image store is open, and looks for what is not. As with kubelet, the pod waits for
+// its paths. Looking may take long on a shared filesystem, so the slot does not wait for it.
+func (p *pod) hostsFound(now time.Time) (bool, error) {
+	missing, closed := p.files.missingHosts(), p.box.closed()
+	switch {
+	case p.search.failed != nil:
+		return false, p.search.failed
+	case len(missing) == 0 && !closed:
+		return true, nil
+	case p.search.underWay, now.Before(p.search.next):
+		return false, nil
 	}
 	p.search.underWay, p.search.next = true, time.Time{}
 	p.slot.background.Go(func() {
+		var store *image.Store
+		var err error
+		if closed {
+			store, err = image.Open(p.box.images)
+		}
 		found, wrong := findHosts(missing)
-		p.slot.post(func() { p.searched(found, wrong) })
+		p.slot.post(func() {
+			if p.search.failed = err; closed && err == nil {
+				p.box.store = store
+			}
+			p.searched(found, wrong)
+		})
 	})
-	return false
+	return false, nil
 }
 
 func findHosts(volumes []spool.Volume) (found map[string]volume.Host, wrong map[string]error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -38,11 +39,13 @@ type files struct {
 	volumes map[string]spool.Volume
 	// hosts are the paths of the HPC node that were found, by their volume.
 	hosts map[string]volume.Host
+	// writing keeps apart who replaces the files of volumes and who keeps parts of them.
+	writing *sync.Mutex
 }
 
 // layOut makes the volumes of a pod.
 func layOut(dirs podDirs, volumes []spool.Volume, now time.Time) (files, error) {
-	f := files{dirs: dirs, volumes: map[string]spool.Volume{}, hosts: map[string]volume.Host{}}
+	f := files{dirs: dirs, volumes: map[string]spool.Volume{}, hosts: map[string]volume.Host{}, writing: &sync.Mutex{}}
 	for _, v := range volumes {
 		if !isName(v.Name) {
 			return files{}, fmt.Errorf("volume %q: this is no name", v.Name)
@@ -91,41 +94,44 @@ func (f files) source(v spool.Volume) string {
 // holdsFiles tells whether a volume has the files of a ConfigMap and its like.
 func holdsFiles(v spool.Volume) bool { return v.HostPath == "" && v.EmptyDir == nil }
 
-// locate returns what is to be bound for a mount, in a run of a container.
-func (f files) locate(m spool.Mount, run string) (sandbox.Mount, error) {
+// whole is a mount's volume, and what is to be bound for all of it.
+func (f files) whole(m spool.Mount) (spool.Volume, sandbox.Mount, error) {
 	v, ok := f.volumes[m.Volume]
 	if !ok {
-		return sandbox.Mount{}, fmt.Errorf("mounting %s: the pod has no volume %q", m.Path, m.Volume)
+		return v, sandbox.Mount{}, fmt.Errorf("mounting %s: the pod has no volume %q", m.Path, m.Volume)
 	}
-	bound := sandbox.Mount{Source: f.source(v), Target: m.Path, ReadOnly: m.ReadOnly, Recursive: m.Recursive}
-	if holdsFiles(v) || f.hosts[v.Name].ReadOnly {
-		bound.ReadOnly = true // they are never the pod's to change
+	host, found := f.hosts[v.Name]
+	return v, sandbox.Mount{
+		Source: f.source(v), Target: m.Path, Recursive: m.Recursive,
+		ReadOnly: m.ReadOnly || holdsFiles(v) || host.ReadOnly, // they are never the pod's to change
+		NoLinks:  found,
+	}, nil
+}
+
+// locate returns what is to be bound for a mount, in a run of a container. It looks at the
+// volume where that is asked for a part of it, and hangs as long as its filesystem does.
+func (f files) locate(m spool.Mount, run string) (sandbox.Mount, error) {
+	v, bound, err := f.whole(m)
+	if err != nil || m.SubPath == "" {
+		return bound, err
 	}
-	if m.SubPath == "" {
-		return bound, nil
-	}
-	path, err := f.part(v, m, run)
-	if err != nil {
+	if bound.Source, err = f.part(v, m, run); err != nil {
 		return sandbox.Mount{}, fmt.Errorf("mounting %s: %w", m.Path, err)
 	}
-	bound.Source = path
+	bound.NoLinks = !holdsFiles(v)
 	return bound, nil
 }
 
-// part is the part of a volume that a mount asks for.
+// part is the part of a volume that a mount asks for. No link leads to it, but for parts of
+// volumes that hold files.
 func (f files) part(v spool.Volume, m spool.Mount, run string) (string, error) {
-	dir := f.source(v)
 	if holdsFiles(v) {
-		// It stays as it was when the run began, whatever becomes of the volume.
-		kept := f.dirs.part(run, m.Path)
-		if _, err := os.Lstat(kept); err == nil {
-			return kept, nil
-		}
-		path, err := volume.Resolve(dir, m.SubPath)
-		if err != nil {
-			return "", err
-		}
-		return kept, volume.Freeze(path, kept)
+		return f.keptPart(v, m, run)
+	}
+	dir := f.source(v)
+	real, err := filepath.EvalSymlinks(dir)
+	if _, found := f.hosts[v.Name]; found && err == nil && real != dir {
+		return "", fmt.Errorf("a link has come into the path %s since it was looked at, and is not followed: take it away", dir)
 	}
 	path, err := volume.Resolve(dir, m.SubPath)
 	if errors.Is(err, fs.ErrNotExist) && f.mayMake(v) {
@@ -136,6 +142,22 @@ func (f files) part(v spool.Volume, m spool.Mount, run string) (string, error) {
 		return volume.Resolve(dir, m.SubPath)
 	}
 	return path, err
+}
+
+// keptPart is a part of a volume that holds files, which stays as it was when the run
+// began, whatever becomes of the volume.
+func (f files) keptPart(v spool.Volume, m spool.Mount, run string) (string, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	kept := f.dirs.part(run, m.Path)
+	if _, err := os.Lstat(kept); err == nil {
+		return kept, nil
+	}
+	path, err := volume.Resolve(f.source(v), m.SubPath)
+	if err != nil {
+		return "", err
+	}
+	return kept, volume.Freeze(path, kept)
 }
 
 // mayMake tells whether a part that is missing may be made: not where pods may only
@@ -158,11 +180,11 @@ func makeSubPath(dir, sub string) error {
 	if err := root.MkdirAll(sub, 0o750); err != nil {
 		return err
 	}
-	return root.Chmod(sub, info.Mode().Perm()) // the volume's own, as with kubelet
+	return root.Chmod(sub, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)) // the volume's own, as with kubelet
 }
 
 // privateRoot is the root of a run of a container with all its mounts. The pod's own
-// come last and so win.
+// come last and so win. It looks at volumes, see locate.
 func (f files) privateRoot(hostname, run string, c spool.ContainerOrders) (*sandbox.Root, error) {
 	root := &sandbox.Root{Hostname: hostname, Scratch: f.dirs.scratch(), Mounts: []sandbox.Mount{
 		{Source: f.dirs.run(), Target: runDir, ReadOnly: true},
@@ -188,25 +210,40 @@ func (f files) privateRoot(hostname, run string, c spool.ContainerOrders) (*sand
 }
 
 // relocations tells where a run of a container without a private root finds what it
-// was promised elsewhere. It fails with the first mount that cannot be had.
+// was promised elsewhere.
 func (f files) relocations(run string, c spool.ContainerOrders) (map[string]string, error) {
 	moved := map[string]string{runDir: f.dirs.run()}
 	for _, m := range c.Mounts {
+		elsewhere, err := f.elsewhere(m)
+		if err != nil {
+			return nil, err
+		}
 		bound, err := f.locate(m, run)
 		if err != nil {
 			return nil, err
 		}
-		v := f.volumes[m.Volume]
-		switch {
-		case v.HostPath != "" && filepath.Join(v.HostPath, m.SubPath) == filepath.Clean(m.Path) && !bound.ReadOnly,
-			filepath.Clean(m.Path) == sharedMemory && v.EmptyDir != nil:
-			continue // the host's own path
-		case !dispensable(m.Path) && !isSSH(v):
-			return nil, &mountError{m}
+		if elsewhere {
+			moved[filepath.Clean(m.Path)] = bound.Source
 		}
-		moved[filepath.Clean(m.Path)] = bound.Source
 	}
 	return moved, nil
+}
+
+// elsewhere tells whether a mount is found at another path than its own where there is no
+// private root: only the host's own paths are not. It fails for a mount that cannot be had
+// there, and looks at no volume.
+func (f files) elsewhere(m spool.Mount) (bool, error) {
+	v, bound, err := f.whole(m)
+	switch {
+	case err != nil:
+		return false, err
+	case v.HostPath != "" && filepath.Join(v.HostPath, m.SubPath) == filepath.Clean(m.Path) && !bound.ReadOnly,
+		filepath.Clean(m.Path) == sharedMemory && v.EmptyDir != nil:
+		return false, nil
+	case !dispensable(m.Path) && !isSSH(v):
+		return false, &mountError{m}
+	}
+	return true, nil
 }
 
 func dispensable(path string) bool {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -65,19 +67,35 @@ func TestAMissingPartIsMadeWherePodsMayWrite(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			dir := t.TempDir()
+			const mode = fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o775
+			require.NoError(t, os.Chmod(dir, mode))
 			f, err := layOut(podDirs{memory: t.TempDir(), disk: t.TempDir()}, []spool.Volume{{Name: "v", HostPath: dir, Host: tc.host}}, time.Now())
 			require.NoError(t, err)
 			if tc.found != nil {
 				f.hosts["v"] = volume.Host{Path: dir, ReadOnly: tc.found.ReadOnly}
 			}
-			_, err = f.locate(spool.Mount{Volume: "v", Path: "/data", SubPath: "a/b"}, "run")
+			bound, err := f.locate(spool.Mount{Volume: "v", Path: "/data", SubPath: "a/b"}, "run")
 			if tc.made {
 				require.NoError(t, err)
-				assert.DirExists(t, filepath.Join(dir, "a", "b"))
+				assert.True(t, bound.NoLinks)
+				info, err := os.Stat(filepath.Join(dir, "a", "b"))
+				require.NoError(t, err)
+				assert.Equal(t, mode, info.Mode(), "as the volume's own: a group's shared directory stays one")
 				return
 			}
 			require.Error(t, err)
 			assert.NoDirExists(t, filepath.Join(dir, "a"))
 		})
 	}
+}
+
+func TestAPartOfAVolumeInWhosePlaceALinkHasComeIsRefused(t *testing.T) {
+	dir, private := filepath.Join(t.TempDir(), "volume"), t.TempDir()
+	require.NoError(t, os.Symlink(private, dir))
+	f, err := layOut(podDirs{memory: t.TempDir(), disk: t.TempDir()}, []spool.Volume{{Name: "v", HostPath: dir, Host: &spool.Host{}}}, time.Now())
+	require.NoError(t, err)
+	f.hosts["v"] = volume.Host{Path: dir}
+	_, err = f.locate(spool.Mount{Volume: "v", Path: "/data", SubPath: "a"}, "run")
+	require.ErrorContains(t, err, "a link has come into the path "+dir)
+	assert.NoDirExists(t, filepath.Join(private, "a"))
 }

@@ -34,6 +34,8 @@ func (e *podError) Unwrap() error { return e.err }
 // touches it.
 type pod struct {
 	slot    *slot
+	ctx     context.Context // ends with the pod; its cause is errPodEnded
+	cancel  context.CancelCauseFunc
 	orders  spool.PodOrders
 	life    *lifecycle.Pod
 	files   files
@@ -41,6 +43,7 @@ type pod struct {
 	names   []spool.Name
 	current map[string]*execution // by container
 	runs    map[string]int        // the last run of each container
+	stays   map[string]*stay      // by run
 	update  lastUpdate
 	// ephemeral are the containers that came while the pod ran.
 	ephemeral []spool.ContainerOrders
@@ -71,6 +74,7 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 		life:    lifecycle.NewPod(o),
 		current: map[string]*execution{},
 		runs:    map[string]int{},
+		stays:   map[string]*stay{},
 		taken:   time.Now(),
 		logger:  s.logger.With("pod", o.Namespace+"/"+o.Name),
 	}
@@ -91,14 +95,42 @@ func (s *slot) newPod(o spool.PodOrders) (*pod, error) {
 		return nil, err
 	}
 	p.tellShortLimits()
+	if err := p.checkMounts(); err != nil {
+		return nil, err
+	}
+	p.ctx, p.cancel = context.WithCancelCause(s.ctx)
+	return p, nil
+}
+
+// checkMounts fails for a mount that needs a private root where there is none. What else is
+// wrong with a mount is its container's alone, and shows when that starts.
+func (p *pod) checkMounts() error {
+	if p.slot.cfg.PrivateRoot == nil {
+		return nil
+	}
 	for _, c := range p.containers() {
-		// Other errors are the container's alone and show when it starts.
-		var whole *podError
-		if _, err := p.surroundings(c, 0); errors.As(err, &whole) {
-			return nil, err
+		for _, m := range c.Mounts {
+			var mount *mountError
+			if _, err := p.files.elsewhere(m); errors.As(err, &mount) {
+				return &podError{wellknown.ReasonPrivateRootUnavailable, fmt.Errorf(
+					"container %q: %w, and this node allows none: %w; have user namespaces allowed on the HPC nodes, or mount only host paths at their own path",
+					c.Name, mount, p.slot.cfg.PrivateRoot)}
+			}
 		}
 	}
-	return p, nil
+	return nil
+}
+
+// errPodEnded says that a process cannot begin any more.
+var errPodEnded = errors.New("the pod has ended")
+
+// join is a context for the start of a process in the pod, which ends with the pod, too:
+// at once, so that a process either is there before what the pod left is looked for, or
+// does not begin.
+func (p *pod) join(ctx context.Context) (joined context.Context, leave func()) {
+	joined, end := context.WithCancelCause(p.ctx)
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	return joined, func() { stop(); end(nil) }
 }
 
 // containers are those that the pod began with.
@@ -138,7 +170,7 @@ func (p *pod) setNames(names []spool.Name) error {
 	if err := remoteshell.WriteFiles(p.files.dirs.run(), shell); err != nil {
 		return fmt.Errorf("writing the remote shell's files: %w", err)
 	}
-	if err := p.offerLaunchers(); err != nil {
+	if err := p.writeLaunchSettings(); err != nil {
 		return err
 	}
 	p.names = names
@@ -212,49 +244,39 @@ func (p *pod) terminate(container string) {
 	}
 }
 
-// recipe is a process in a container's surroundings, without a command.
+// recipe is a process in the surroundings of a run of a container, without a command; it
+// fails with errNotYet before the run is settled.
 func (p *pod) recipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
-	if p.box != nil {
-		return p.imageRecipe(c, run)
+	around := p.surroundings(c, run)
+	s := p.stays[around.container]
+	switch {
+	case s == nil:
+		return sandbox.Recipe{}, errNotYet
+	case s.err != nil:
+		return sandbox.Recipe{}, s.err
+	case p.box != nil:
+		return p.imageRecipe(s, around), nil
 	}
-	around, err := p.surroundings(c, run)
-	if err != nil {
-		return sandbox.Recipe{}, err
+	if p.slot.cfg.PrivateRoot != nil {
+		around.relocated, around.addresses = s.relocated, addresses(p.names)
 	}
-	r := sandbox.Recipe{Dir: c.WorkingDir, Env: environment(c.Env, around), Limits: p.orders.Site.Limits}
-	if p.slot.cfg.PrivateRoot == nil {
-		if r.Root, err = p.files.privateRoot(p.orders.Hostname, around.container, c); err != nil {
-			return sandbox.Recipe{}, err
-		}
-		r.Root.Mounts = append(r.Root.Mounts, sshMounts(p.files.dirs, p.slot.cfg.Self, c)...)
-	} else if c.SSHD != nil && !calledDirectly(c) {
-		p.logger.Warn("without a private root a shell's line gets the node's own sshd; let the container's command be sshd itself", "container", c.Name)
-	}
+	r := sandbox.Recipe{Dir: c.WorkingDir, Root: s.root, Env: environment(c.Env, around), Limits: p.orders.Site.Limits}
 	r.Env = append(r.Env, sshVariables(around, c)...)
 	return r, nil
 }
 
-func (p *pod) surroundings(c spool.ContainerOrders, run int) (surroundings, error) {
+func (p *pod) surroundings(c spool.ContainerOrders, run int) surroundings {
 	s := surroundings{
 		hostname:  p.orders.Hostname,
 		home:      p.slot.cfg.Home,
 		user:      p.slot.cfg.User,
-		dir:       runDir,
+		dir:       p.runDir(),
 		container: lifecycle.RunID(p.orders.UID, c.Name, run),
 		devices:   p.slot.cfg.bound(p.slot.spec.GPUs),
 		site:      p.siteEnvironment(),
 	}
 	if p.slot.cfg.PrivateRoot == nil {
 		s.apart = sharesNode(p.slot.index, p.names) || p.box != nil && p.box.runtime.Apart && p.orders.MPI.Launch == mpirun.ModeSrun
-		return s, nil
 	}
-	moved, err := p.files.relocations(s.container, c)
-	var mount *mountError
-	if errors.As(err, &mount) {
-		err = &podError{wellknown.ReasonPrivateRootUnavailable, fmt.Errorf(
-			"container %q: %w, and this node allows none: %w; have user namespaces allowed on the HPC nodes, or mount only host paths at their own path",
-			c.Name, mount, p.slot.cfg.PrivateRoot)}
-	}
-	s.dir, s.relocated, s.addresses = p.files.dirs.run(), moved, addresses(p.names)
-	return s, err
+	return s
 }

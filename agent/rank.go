@@ -27,10 +27,12 @@ const rankGrace = 2 * time.Second
 // like any other: it has the pod's root, devices and CPUs, and ends with it. Its
 // files are those of the workload manager's own process, which asks for it.
 func (c controlled) rank(ctx context.Context, r control.Rank, by control.Caller) (int, error) {
-	recipe, err := c.sessionRecipe(ctx, sshd.Command{Argv: r.Program.Argv})
+	recipe, pod, err := c.sessionRecipe(ctx, sshd.Command{Argv: r.Program.Argv})
 	if err != nil {
 		return 0, err
 	}
+	ctx, leave := pod.join(ctx)
+	defer leave()
 	if r.Program.Dir != "" {
 		recipe.Dir, recipe.DirMustExist = r.Program.Dir, true
 	}

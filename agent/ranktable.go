@@ -80,6 +80,13 @@ func (t *rankTable) endsOf(step string) ends {
 	return t.ended[step]
 }
 
+// forget forgets the steps that have had ranks here: the pod has ended.
+func (t *rankTable) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told, t.ended = nil, nil
+}
+
 // signal signals the ranks of a step.
 func (t *rankTable) signal(step string, sig unix.Signal) {
 	t.mu.Lock()

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/gangline/gangline/provider/faults"
@@ -47,16 +49,20 @@ func (r *reporter) run(ctx context.Context) error {
 	return nil
 }
 
-// write tries until a status is written, the newest there is by then.
+// write tries until a status is written, the newest there is by then. What keeps it from
+// that is said once: the log is on the same filesystem, as a rule.
 func (r *reporter) write(ctx context.Context, s spool.Status) error {
-	pending := r.pending
+	pending, said := r.pending, ""
 	for {
 		err := spool.Write(r.path, s)
 		if err == nil {
 			atWrite(s)
 			return nil
 		}
-		r.logger.Error("writing the slot's status", "error", err)
+		if cause := causeOf(err); cause != said {
+			r.logger.Error("writing the slot's status, until it succeeds", "error", err)
+			said = cause
+		}
 		retry := time.After(reportRetry)
 		for waiting := true; waiting; {
 			select {
@@ -73,6 +79,15 @@ func (r *reporter) write(ctx context.Context, s spool.Status) error {
 			}
 		}
 	}
+}
+
+// causeOf is what an error says but for the names of files, some of which are new each time.
+func causeOf(err error) string {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number.Error()
+	}
+	return err.Error()
 }
 
 // atWrite is a point of the program: a status was written.

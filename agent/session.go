@@ -63,10 +63,12 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 	if c.Attach != nil {
 		return s.attach(ctx, c)
 	}
-	recipe, err := s.sessionRecipe(ctx, c)
+	recipe, pod, err := s.sessionRecipe(ctx, c)
 	if err != nil {
 		return 0, err
 	}
+	ctx, leave := pod.join(ctx)
+	defer leave()
 	s.logger.Debug("a session begins", "container", c.Container)
 	status, err := session.Run(ctx, s.starter(), recipe, c)
 	if err := s.namespaces.ReleaseUnused(); err != nil {
@@ -75,13 +77,15 @@ func (s *slot) Run(ctx context.Context, c sshd.Command) (int, error) {
 	return status, err
 }
 
-// sessionRecipe asks the slot's goroutine for the surroundings of a session.
-func (s *slot) sessionRecipe(ctx context.Context, c sshd.Command) (sandbox.Recipe, error) {
+// sessionRecipe asks the slot's goroutine for the surroundings of a session, and the pod
+// that they are in.
+func (s *slot) sessionRecipe(ctx context.Context, c sshd.Command) (sandbox.Recipe, *pod, error) {
 	patience := remoteshell.Patience(c.Env, podPatience)
 	outOfPatience := time.NewTimer(patience)
 	defer outOfPatience.Stop()
 	type answer struct {
 		recipe sandbox.Recipe
+		pod    *pod
 		err    error
 		wait   <-chan struct{} // ask again then
 	}
@@ -89,24 +93,24 @@ func (s *slot) sessionRecipe(ctx context.Context, c sshd.Command) (sandbox.Recip
 		answers := make(chan answer, 1)
 		s.post(func() {
 			recipe, err := s.surroundSession(c)
-			answers <- answer{recipe, err, s.changed}
+			answers <- answer{recipe, s.pod, err, s.changed}
 		})
 		var a answer
 		select {
 		case a = <-answers:
 		case <-ctx.Done():
-			return sandbox.Recipe{}, ctx.Err()
+			return sandbox.Recipe{}, nil, ctx.Err()
 		case <-s.ctx.Done():
-			return sandbox.Recipe{}, errors.New("the slot is being given back")
+			return sandbox.Recipe{}, nil, errors.New("the slot is being given back")
 		}
 		if !errors.Is(a.err, errNotYet) {
-			return a.recipe, a.err
+			return a.recipe, a.pod, a.err
 		}
 		select {
 		case <-a.wait:
 		case <-ctx.Done():
 		case <-outOfPatience.C:
-			return sandbox.Recipe{}, fmt.Errorf("the pod has not started within %s (see kubectl describe pod); set %s, for instance to 10m, to wait longer",
+			return sandbox.Recipe{}, nil, fmt.Errorf("the pod has not started within %s (see kubectl describe pod); set %s, for instance to 10m, to wait longer",
 				patience, remoteshell.PatienceVariable)
 		}
 	}
@@ -119,7 +123,7 @@ var errNotYet = errors.New("the pod is not running yet")
 func (s *slot) podUp() (*pod, error) {
 	switch {
 	case s.pod == nil && s.finished[s.desired.PodUID]:
-		return nil, errors.New("the pod has ended")
+		return nil, errPodEnded
 	case s.pod == nil, !s.pod.up():
 		return nil, errNotYet
 	}

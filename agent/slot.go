@@ -108,8 +108,9 @@ func (s *slot) run() error {
 	}
 }
 
-// leave asks the slot to end its pod and itself.
-func (s *slot) leave() { s.post(func() { s.leaving = true }) }
+// leave asks the slot to end its pod and itself. It does not wait until the slot has heard
+// it: others are to be told as well.
+func (s *slot) leave() { go s.post(func() { s.leaving = true }) }
 
 // interrupt tells the slot that it is to leave because the allocation ends.
 func (s *slot) interrupt() {
@@ -159,14 +160,21 @@ func (s *slot) reconcile(now time.Time) <-chan time.Time {
 		}
 		p.life.Stop(now, grace)
 	}
-	if !p.up() && len(s.names) > 0 && !p.life.Finished() && p.hostsFound(now) {
-		if err := p.setNames(s.names); err != nil {
+	if !p.up() && len(s.names) > 0 && !p.life.Finished() {
+		found, err := p.hostsFound(now)
+		if found {
+			err = p.setNames(s.names)
+		}
+		if err != nil {
 			s.logger.Error("the pod cannot run", "pod", s.desired.Pod, "error", err)
+			p.close()
 			s.fail(p.orders.UID, err)
 			return nil
 		}
-		s.wakeSessions()
-		s.watchSizes(p)
+		if found {
+			s.wakeSessions()
+			s.watchSizes(p)
+		}
 	}
 	s.takeUpdate(p, now)
 	wake := p.search.next
@@ -283,7 +291,7 @@ func (s *slot) fail(uid string, err error) {
 func (s *slot) end(p *pod) {
 	s.finished[p.orders.UID] = true
 	s.pod = nil
-	p.box.close()
+	p.close()
 	if p.stopMeasuring != nil {
 		p.stopMeasuring()
 	}
@@ -319,6 +327,7 @@ func (s *slot) cleanUp(uid string, status spool.PodStatus, unexplained bool) {
 		if err := s.sweepPod(uid); err != nil {
 			s.logger.Error("ending what a pod left", "error", err)
 		}
+		s.ranks.forget()
 		if err := s.dirs(uid).remove(); err != nil {
 			s.logger.Error("removing a pod's files", "error", err)
 		}

@@ -17,16 +17,65 @@ import (
 	"github.com/gangline/gangline/provider/spool"
 )
 
-// stay is a run of a container in its image: what all of its processes have in common. It
-// is made once. The image may be on a shared filesystem that hangs, for which a probe must
-// not wait, and what is made for the container is the container's to change from then on.
+// stay is a run of a container: what all of its processes have in common. It is made once,
+// before the run's own process starts. A volume or an image may be on a shared filesystem
+// that hangs, for which neither the slot nor a probe must wait; and what is made for the
+// container is the container's to change from then on.
 type stay struct {
 	orders spool.ContainerOrders // with what the image says
-	image  *image.Image
-	who    who
-	gpus   gpuLibraries
-	root   *sandbox.Root
-	place  *sandbox.Place
+	err    error                 // why the run cannot be
+
+	root      *sandbox.Root     // nil without a private root
+	relocated map[string]string // then: where what was promised is
+
+	// In an image:
+
+	image *image.Image
+	who   who
+	gpus  gpuLibraries
+	place *sandbox.Place
+}
+
+// settle begins a run of a container outside of images. It looks at volumes and at the
+// container's search path, and hangs as long as one of their filesystems does.
+func (p *pod) settle(c spool.ContainerOrders, run int) (*stay, error) {
+	s, id := &stay{orders: c}, lifecycle.RunID(p.orders.UID, c.Name, run)
+	if err := p.offerLaunchers(c); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.slot.cfg.PrivateRoot != nil {
+		if c.SSHD != nil && !calledDirectly(c) {
+			p.logger.Warn("without a private root a shell's line gets the node's own sshd; let the container's command be sshd itself", "container", c.Name)
+		}
+		s.relocated, err = p.files.relocations(id, c)
+		return s, err
+	}
+	if s.root, err = p.files.privateRoot(p.orders.Hostname, id, c); err != nil {
+		return nil, err
+	}
+	s.root.Mounts = append(s.root.Mounts, sshMounts(p.files.dirs, p.slot.cfg.Self, c)...)
+	return s, nil
+}
+
+// settled notes what a run of a container has, or why it has it not, and returns what its
+// own process is.
+func (p *pod) settled(c spool.ContainerOrders, run int, s *stay, err error) (sandbox.Recipe, error) {
+	if err != nil {
+		s = &stay{err: err}
+	}
+	p.stays[lifecycle.RunID(p.orders.UID, c.Name, run)] = s
+	p.slot.wakeSessions()
+	return p.recipe(c, run)
+}
+
+// vacate gives up what a run of a container had. Processes that are still in it keep what
+// they need.
+func (p *pod) vacate(id string) {
+	if s := p.stays[id]; s != nil && s.place != nil {
+		s.place.Close()
+	}
+	delete(p.stays, id)
 }
 
 // argv is what a container runs, by the rule of container runtimes: its command or else
@@ -57,24 +106,25 @@ func (in inImage) workingDir() string {
 	return path.Join("/", in.config.WorkingDir, in.dir)
 }
 
-// moveIn begins a run of a container in its image. It returns the orders with what the
-// image says.
-func (p *pod) moveIn(c spool.ContainerOrders, run int, img *image.Image) (spool.ContainerOrders, error) {
+// moveIn begins a run of a container in its image. It looks at the image, too, see settle.
+func (p *pod) moveIn(c spool.ContainerOrders, run int, img *image.Image) (*stay, error) {
+	if err := p.offerImageLaunchers(c, img); err != nil {
+		return nil, err
+	}
 	in := inImage{*c.InImage, img.Config, c.WorkingDir}
 	c.Argv, c.WorkingDir = in.argv(), in.workingDir()
 	id := lifecycle.RunID(p.orders.UID, c.Name, run)
 	s := &stay{orders: c, image: img, who: p.whoIs(c, img), gpus: p.gpuLibraries(c)}
 	var err error
 	if s.root, err = p.imageRoot(c, img, id, s.who, s.gpus); err != nil {
-		return c, err
+		return nil, err
 	}
 	place := s.root
 	if !p.box.runtime.Assembled() {
 		place = &sandbox.Root{Hostname: place.Hostname, Scratch: place.Scratch} // the runtime mounts
 	}
 	s.place = sandbox.NewPlace(place)
-	p.box.stays[id] = s
-	return c, nil
+	return s, nil
 }
 
 // mayVisit tells whether a session can begin in a container: in an image only while the
@@ -93,21 +143,13 @@ func (p *pod) mayVisit(container string) error {
 }
 
 // imageRecipe is a process of a run of a container in its image, without a command.
-func (p *pod) imageRecipe(c spool.ContainerOrders, run int) (sandbox.Recipe, error) {
-	around, err := p.surroundings(c, run)
-	if err != nil {
-		return sandbox.Recipe{}, err
-	}
-	s := p.box.stays[around.container]
-	if s == nil {
-		return sandbox.Recipe{}, errNotYet
-	}
+func (p *pod) imageRecipe(s *stay, around surroundings) sandbox.Recipe {
 	around.image, around.home = s.image.Config.Env, s.who.home
-	r := sandbox.Recipe{Dir: s.orders.WorkingDir, Env: environment(c.Env, around), Limits: p.orders.Site.Limits, Place: s.place}
-	r.Env = append(r.Env, sshVariables(around, c)...)
+	r := sandbox.Recipe{Dir: s.orders.WorkingDir, Env: environment(s.orders.Env, around), Limits: p.orders.Site.Limits, Place: s.place}
+	r.Env = append(r.Env, sshVariables(around, s.orders)...)
 	r.Env = s.who.variables(s.gpus.variables(r.Env))
 	r.Runtime = p.runtimeOf(s, around.container)
-	return r, nil
+	return r
 }
 
 // runtimeOf is the container runtime's part of a process.
@@ -166,14 +208,10 @@ func override(env, by []string) []string {
 	return append(env, by...)
 }
 
-// leave gives up what a run of a container had of its image. Processes that are still in
-// it keep what they need.
+// leave gives up what a run of a container had of its image.
 func (p *pod) leave(c spool.ContainerOrders, run int) {
 	id := lifecycle.RunID(p.orders.UID, c.Name, run)
-	if stay := p.box.stays[id]; stay != nil {
-		stay.place.Close()
-		delete(p.box.stays, id)
-	}
+	p.vacate(id)
 	p.box.left[c.Name] = true
 	p.slot.wakeSessions()
 	layers := p.files.dirs.layers(id)

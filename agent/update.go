@@ -58,9 +58,15 @@ func (f files) update(volumes []spool.Volume, now time.Time) error {
 			errs = append(errs, fmt.Errorf("volume %q: the pod has no volume of that name that holds files", v.Name))
 			continue
 		}
-		if err := volume.Write(f.source(have), v.Files, now); err != nil {
+		if err := f.write(have, v.Files, now); err != nil {
 			errs = append(errs, fmt.Errorf("volume %q: %w", v.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (f files) write(v spool.Volume, contents []spool.File, now time.Time) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	return volume.Write(f.source(v), contents, now)
 }

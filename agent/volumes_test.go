@@ -126,3 +126,39 @@ func TestEmptyDirsHaveTheirModes(t *testing.T) {
 	w.done(0, "u")
 	assert.Equal(t, "1755\n700\n", w.log(0, "u", "main", 0, "stdout"))
 }
+
+// What is allowed is looked at once. A container that may write above a volume's directory
+// must not have another one mounted in its place by a link.
+func TestALinkThatHasComeIntoAVolumesPlaceIsNotFollowed(t *testing.T) {
+	w := single(t)
+	base, private := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Chmod(private, 0o777))
+	require.NoError(t, os.MkdirAll(filepath.Join(base, "u", "b"), 0o777))
+	o := w.orders("u", `test -e /a/moved && touch /b/mine && exit 0
+		mv /a/b /a/moved; ln -s `+private+` /a/b; exit 1`)
+	o.RestartPolicy = corev1.RestartPolicyOnFailure
+	host := &spool.Host{Allowed: []spool.AllowedDir{{Path: base}}}
+	o.Volumes = []spool.Volume{
+		{Name: "above", HostPath: filepath.Join(base, "u"), Host: host},
+		{Name: "below", HostPath: filepath.Join(base, "u", "b"), Host: host},
+	}
+	o.Containers[0].Mounts = []spool.Mount{{Volume: "above", Path: "/a"}, {Volume: "below", Path: "/b"}}
+	w.run(0, o)
+	p := w.podWhere(0, "unable to start again", func(p spool.PodStatus) bool {
+		end := p.Containers[0].LastTerminationState.Terminated
+		if end == nil {
+			end = p.Containers[0].State.Terminated
+		}
+		return end != nil && end.Reason == "StartError"
+	})
+	end := p.Containers[0].LastTerminationState.Terminated
+	if end == nil {
+		end = p.Containers[0].State.Terminated
+	}
+	assert.Contains(t, end.Message, "mounting /b: a link has come into the path "+filepath.Join(base, "u", "b"))
+	w.stop(0, "u", 1)
+	w.done(0, "u")
+	left, err := os.ReadDir(private)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,9 @@ const (
 	maxSignal  = 4 << 10
 	// queuedSignals is the number of signals that may wait for the Handler.
 	queuedSignals = 16
+	// acceptRetry is the pause after the listener failed, for instance for want of file
+	// descriptors.
+	acceptRetry = 100 * time.Millisecond
 )
 
 // Caller is who made a call.
@@ -69,6 +73,10 @@ func Serve(ctx context.Context, l net.Listener, h Handler, logger *slog.Logger) 
 		}
 		if err != nil {
 			logger.Warn("accepting at the agent's socket failed", "error", err)
+			select {
+			case <-time.After(acceptRetry):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		calls.Go(func() {

@@ -96,10 +96,22 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 		result.ExitCode, result.Message = codeTerminated, spool.AskedToEnd
 	}
 	logger.Info("the allocation ends", "code", result.ExitCode, "message", result.Message)
-	if err := spool.Write(cfg.Dir.Result(), result); err != nil {
+	leave(ctx, cfg.Dir.Result(), result, logger)
+	return result.ExitCode, nil
+}
+
+// resultPatience is how long a result is tried again that there is no space for. The job
+// keeps its nodes for it. One that was asked to end is killed sooner, by the workload
+// manager, and loses nothing by it.
+const resultPatience = time.Minute
+
+// leave writes a result, the last thing that a job does.
+func leave(ctx context.Context, path string, r spool.Result, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultPatience)
+	defer cancel()
+	if err := spool.WhileFull(ctx, func() error { return spool.Write(path, r) }); err != nil {
 		logger.Error("writing the result", "error", err)
 	}
-	return result.ExitCode, nil
 }
 
 // noteRequeue adds to the result of the job's first run that there was another. A run

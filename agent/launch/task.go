@@ -57,12 +57,13 @@ func (t Task) End(ctx context.Context, failure error) int {
 	if failure != nil {
 		own.Message = failure.Error()
 	}
-	t.write(t.Dir.TaskResult(t.Number), own)
+	logger := t.Logger.With("job", t.JobID)
+	leave(ctx, t.Dir.TaskResult(t.Number), own, logger)
 	if agent == 0 && own.ExitCode != 0 {
 		t.awaitOthers(ctx, len(gang.Tasks))
 	}
 	if all, complete := t.combined(len(gang.Tasks)); complete || agent != 0 {
-		t.write(t.Dir.Result(), all)
+		leave(ctx, t.Dir.Result(), all, logger)
 	}
 	return own.ExitCode
 }
@@ -104,10 +105,4 @@ func (t Task) awaitOthers(ctx context.Context, tasks int) {
 		w.Paths = append(w.Paths, t.Dir.TaskResult(n))
 	}
 	w.Run(ctx)
-}
-
-func (t Task) write(path string, r spool.Result) {
-	if err := spool.Write(path, r); err != nil {
-		t.Logger.Error("writing the result", "job", t.JobID, "error", err.Error())
-	}
 }

@@ -75,12 +75,13 @@ func (p *Probe) settled() bool {
 }
 
 // Begin notes that a try begins. The next one follows a period after the time
-// this one was due, or at once where that has passed by the end of it.
+// this one was due, or at once where that has passed by the end of it. A try that was
+// held back for longer than a period begins them anew.
 func (p *Probe) Begin(now time.Time) {
 	p.trying = true
-	p.next = p.next.Add(time.Duration(p.spec.PeriodSeconds) * time.Second)
-	if p.next.Before(now) {
-		p.next = now
+	period := time.Duration(p.spec.PeriodSeconds) * time.Second
+	if p.next = p.next.Add(period); p.next.Before(now) {
+		p.next = now.Add(period)
 	}
 }
 

@@ -54,6 +54,9 @@ func CopyOutput(w io.Writer, pipe *os.File, ended <-chan struct{}, quiet time.Du
 				return err
 			}
 		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && readable(pipe) > 0 {
+			continue // the time was over before this was read; the pipe was not empty
+		}
 		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		}

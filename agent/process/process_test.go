@@ -231,6 +231,21 @@ func TestCopyOutputLosesNothingToASlowReader(t *testing.T) {
 	assert.Equal(t, sequence(10000), got.String())
 }
 
+// The time to read may be over when a busy machine comes to reading.
+func TestCopyOutputLosesNothingToALateRead(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close() //nolint:errcheck // a daemon keeps it open
+	_, err = w.WriteString("out\n")
+	require.NoError(t, err)
+	require.NoError(t, r.SetReadDeadline(time.Unix(1, 0)))
+	ended := make(chan struct{})
+	time.AfterFunc(20*time.Millisecond, func() { close(ended) })
+	var got bytes.Buffer
+	require.NoError(t, process.CopyOutput(&got, r, ended, 50*time.Millisecond))
+	assert.Equal(t, "out\n", got.String())
+}
+
 type slowBuffer struct {
 	bytes.Buffer
 	pause time.Duration

@@ -71,7 +71,7 @@ func (b *builder) build(r Root) error {
 	b.scratch = handle(scratch)
 	sources := make([]*os.File, len(mounts))
 	for i, m := range mounts {
-		if sources[i], err = os.OpenFile(m.Source, unix.O_PATH, 0); err != nil {
+		if sources[i], err = m.open(); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.Target, err)
 		}
 		defer sources[i].Close() //nolint:errcheck // only a handle

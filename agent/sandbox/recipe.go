@@ -90,6 +90,9 @@ type Mount struct {
 	Recursive bool
 	// IfMissing mounts only where the host has nothing at Target.
 	IfMissing bool
+	// NoLinks tells that Source leads through no link. It must still be so: what was
+	// allowed when it was looked at is not what a new link leads to.
+	NoLinks bool
 }
 
 // Check tells what is wrong with a recipe.

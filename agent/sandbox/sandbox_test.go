@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -123,6 +124,13 @@ func TestMounts(t *testing.T) {
 			assert.Equal(t, "a", f.sh(root, "cat /workspace/deep/data/a; echo b >/workspace/deep/data/b"))
 			assert.FileExists(t, filepath.Join(f.host, "vol", "b"))
 			assert.NoDirExists(t, "/workspace")
+		},
+		"a source that leads through no link": func(t *testing.T, f *fixture) {
+			f.file("vol/a")
+			source, err := filepath.EvalSymlinks(f.dir("vol"))
+			require.NoError(t, err)
+			root := f.root(sandbox.Mount{Source: source, Target: "/data", NoLinks: true})
+			assert.Equal(t, "a", f.sh(root, "cat /data/a"))
 		},
 		"a file at a path that /etc does not have": func(t *testing.T, f *fixture) {
 			root := f.root(sandbox.Mount{Source: f.file("vol/hostfile"), Target: "/etc/mpi/hostfile", ReadOnly: true})
@@ -259,8 +267,9 @@ func TestTwoProcessesMayReadEachOthersMemory(t *testing.T) {
 func TestWhatCannotStart(t *testing.T) {
 	f := newFixture(t)
 	text := f.file("text")
-	dangling := filepath.Join(f.host, "dangling")
+	dangling, link := filepath.Join(f.host, "dangling"), filepath.Join(f.host, "link")
 	require.NoError(t, os.Symlink("/nowhere", dangling))
+	require.NoError(t, os.Symlink("/etc", link))
 	env := []string{"PATH=/usr/bin:/bin"}
 	for sentence, tc := range map[string]struct {
 		recipe sandbox.Recipe
@@ -284,6 +293,9 @@ func TestWhatCannotStart(t *testing.T) {
 		"a volume whose directory is gone": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: "/no/such", Target: "/data"}), Argv: []string{"true"}, Env: env},
 			"mounting /data: open /no/such: no such file or directory", 0},
+		"a volume in whose place a link has come": {
+			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: link, Target: "/data", NoLinks: true}), Argv: []string{"true"}, Env: env},
+			"mounting /data: a link has come into the path " + link, 0},
 		"a volume at a relative path": {
 			sandbox.Recipe{Root: f.root(sandbox.Mount{Source: f.dir("v"), Target: "data"}), Argv: []string{"true"}, Env: env},
 			`a volume cannot be mounted at "data"`, 0},
@@ -318,13 +330,22 @@ func TestAWorkingDirectoryIsMadeWherePossible(t *testing.T) {
 
 func TestAStartThatIsCancelledLeavesNothing(t *testing.T) {
 	f := newFixture(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer null.Close()
-	_, err = f.starter.Start(ctx, sandbox.Recipe{Argv: []string{"/bin/sleep", "100"}}, sandbox.Streams{Stdin: null, Stdout: null, Stderr: null})
-	require.ErrorIs(t, err, context.Canceled)
+	why := errors.New("the pod has ended")
+	for sentence, when := range map[string]func(starter *sandbox.Starter, cancel func()){
+		"before it":                          func(_ *sandbox.Starter, cancel func()) { cancel() },
+		"when its process is there, no more": func(s *sandbox.Starter, cancel func()) { s.Started = func(*process.Process) { cancel() } },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			starter := f.starter
+			when(&starter, func() { cancel(why) })
+			_, err = starter.Start(ctx, sandbox.Recipe{Argv: []string{"/bin/sleep", "100"}}, sandbox.Streams{Stdin: null, Stdout: null, Stderr: null})
+			require.ErrorIs(t, err, why)
+		})
+	}
 }
 
 func TestBuildTellsWhetherRootsCanBeBuilt(t *testing.T) {

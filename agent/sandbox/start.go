@@ -115,7 +115,7 @@ func (s Starter) Start(ctx context.Context, r Recipe, files Streams) (*process.P
 	}
 	if ctx.Err() != nil {
 		<-p.Done()
-		return nil, fmt.Errorf("starting a process: %w", ctx.Err())
+		return nil, fmt.Errorf("starting a process: %w", context.Cause(ctx))
 	}
 	return p, nil
 }

@@ -124,11 +124,17 @@ func makeDirs(path string, mode *int32) error {
 }
 
 // giveMode gives a new directory a mode, whatever the umask. It keeps the setgid bit that
-// it has from its parent.
+// it has from its parent. Where others may write in that parent, one of them may have put a
+// link in the directory's place: it is not followed.
 func giveMode(dir string, mode uint32) error {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return err
 	}
-	return unix.Chmod(dir, mode|st.Mode&unix.S_ISGID)
+	defer unix.Close(fd) //nolint:errcheck // only a handle
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, mode|st.Mode&unix.S_ISGID)
 }

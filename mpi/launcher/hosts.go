@@ -78,11 +78,12 @@ func slots(s string) (int, error) {
 	return n, nil
 }
 
-// merge adds a host, or its slots where it is listed already.
+// merge adds a host, or its slots where it is listed already. A host that is listed
+// again stands for one slot each time that it does not say a number, as with Open MPI.
 func merge(all []Host, h Host) []Host {
 	for i := range all {
 		if all[i].Name == h.Name {
-			all[i].Slots += h.Slots
+			all[i].Slots = max(all[i].Slots, 1) + max(h.Slots, 1)
 			return all
 		}
 	}

@@ -134,9 +134,9 @@ func TestLocal(t *testing.T) {
 }
 
 func TestParseHostfile(t *testing.T) {
-	got, err := launcher.ParseHostfile("# the gang\npi-0.pi slots=2 max_slots=4\npi-1.pi:3\n\nuser@PI-2.pi # alone\npi-0.pi\n")
+	got, err := launcher.ParseHostfile("# the gang\npi-0.pi slots=2 max_slots=4\npi-1.pi:3\n\nuser@PI-2.pi # alone\npi-0.pi\npi-3.pi\npi-3.pi\n")
 	require.NoError(t, err)
-	assert.Equal(t, []launcher.Host{{"pi-0.pi", 2}, {"pi-1.pi", 3}, {"pi-2.pi", 0}}, got)
+	assert.Equal(t, []launcher.Host{{"pi-0.pi", 3}, {"pi-1.pi", 3}, {"pi-2.pi", 0}, {"pi-3.pi", 2}}, got)
 	_, err = launcher.ParseHostfile("pi slots=two")
 	assert.ErrorContains(t, err, `pi: "two" is no number of slots`)
 }

@@ -46,8 +46,10 @@ func (s *streams) exec(w http.ResponseWriter, r *http.Request) error {
 // runIn runs a command. One that ends with a status other than 0 is a
 // CodeExitError, which must not be wrapped: the library looks at its type.
 func runIn(ctx context.Context, client *sshd.Client, container string, argv []string, to api.AttachIO) error {
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
 	request := sshd.ExecRequest{Container: container, Argv: argv, Stdin: to.Stdin()}
-	request.Stdout, request.Stderr = writer(to.Stdout()), writer(to.Stderr())
+	request.Stdout, request.Stderr = writer(to.Stdout(), gone), writer(to.Stderr(), gone)
 	if to.TTY() {
 		request.PTY, request.Resize = &sshd.PTY{Term: "xterm"}, sizes(ctx, to.Resize())
 	}
@@ -77,9 +79,11 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer client.Close() //nolint:errcheck // the process's own end is what counts
 	serve := api.HandleContainerAttach(func(ctx context.Context, _, _, _ string, to api.AttachIO) error {
+		ctx, gone := context.WithCancel(ctx)
+		defer gone()
 		return client.Attach(ctx, sshd.AttachRequest{
 			Container: container, Stdin: to.Stdin(),
-			Stdout: writer(to.Stdout()), Stderr: writer(to.Stderr()),
+			Stdout: writer(to.Stdout(), gone), Stderr: writer(to.Stderr(), gone),
 			Resize: sizes(ctx, to.Resize()),
 		})
 	}, api.WithExecStreamIdleTimeout(streamIdleTimeout), api.WithExecStreamCreationTimeout(streamCreationTimeout))
@@ -134,12 +138,27 @@ func forward(ctx context.Context, client *sshd.Client, port int32, stream io.Rea
 }
 
 // writer is a stream that may be missing: a nil one must not become a value that
-// looks like a stream.
-func writer(w io.WriteCloser) io.Writer {
+// looks like a stream. One that cannot be written to says that the client has gone: the
+// library tells so only of those that do not come by a WebSocket.
+func writer(w io.WriteCloser, gone func()) io.Writer {
 	if w == nil {
 		return nil
 	}
-	return w
+	return watched{w, gone}
+}
+
+// watched is a stream whose first error is told.
+type watched struct {
+	to   io.Writer
+	gone func()
+}
+
+func (w watched) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if err != nil {
+		w.gone()
+	}
+	return n, err
 }
 
 // sizes passes the terminal's sizes on until the context ends. No size at all is

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gangline/gangline/agent/sshd"
+	"github.com/gangline/gangline/agent/sshd/sshdtest"
 	"github.com/gangline/gangline/provider/site"
 	"github.com/gangline/gangline/provider/spool"
 )
@@ -125,4 +127,29 @@ func TestSizesEndWhenTheClientSendsNoMore(t *testing.T) {
 	send(0)
 	_, more := <-to
 	assert.False(t, more)
+}
+
+// goneClient is what a client leaves that has gone by a WebSocket: streams that fail.
+type goneClient struct{ api.AttachIO }
+
+func (goneClient) Stdin() io.Reader       { return nil }
+func (goneClient) Stdout() io.WriteCloser { return brokenStream{} }
+func (goneClient) Stderr() io.WriteCloser { return nil }
+func (goneClient) TTY() bool              { return false }
+
+type brokenStream struct{}
+
+func (brokenStream) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (brokenStream) Close() error              { return nil }
+
+func TestACommandEndsWhenNobodyTakesItsOutput(t *testing.T) {
+	keys := sshdtest.Keys(t)
+	client, err := sshd.Dial(t.Context(), sshdtest.Start(t, keys, sshdtest.Shell{}).String(), sshdtest.Credentials(keys))
+	require.NoError(t, err)
+	defer client.Close() //nolint:errcheck // the command has ended
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = runIn(ctx, client, "main", []string{"/bin/sh", "-c", "echo out; exec sleep 300"}, goneClient{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, ctx.Err(), "it has not waited for the command's own end")
 }
