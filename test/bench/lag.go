@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// end lets the pods end, some each second, and reports when the API server knew.
+// end lets some of the pods end, and reports when the API server knew.
 func (l *load) end(ctx context.Context, title string, pods int, ends string) error {
 	w, err := l.watchPods(ctx, "load")
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *load) end(ctx context.Context, title string, pods int, ends string) err
 		return err
 	}
 	known := map[string]time.Time{}
-	err = await(ctx, w, pods, func(p *corev1.Pod) (bool, error) {
+	err = await(ctx, w, min(pods, mostEnds), func(p *corev1.Pod) (bool, error) {
 		if p.Status.Phase != corev1.PodSucceeded {
 			return false, nil
 		}

@@ -24,8 +24,11 @@ const (
 	// A gang of the load has gangSize pods, or manySize where there are more than manyPods:
 	// large gangs keep the number of bare Slurm's own processes small.
 	gangSize, manySize, manyPods = 10, 100, 100
-	// endsPerSecond is how many pods end in a second, for the lag of their status.
-	endsPerSecond = 10
+	// For the lag of their status at most mostEnds pods end, one each endsTenths tenths of a
+	// second, or manyEndsTenths where there are more than manyPods: at each end an agent looks
+	// for what is left among all processes, and here those are all nodes'.
+	mostEnds                   = 200
+	endsTenths, manyEndsTenths = 1, 5
 )
 
 // measureLoad reports what running pods cost: Slurm's RPCs, memory and CPU time of
@@ -66,8 +69,8 @@ type load struct {
 	idleRPCs []float64
 }
 
-// loadManifest is a JobSet whose pods end one after the other from a given second on, and
-// write down when they do.
+// loadManifest is a JobSet whose pods end one after the other from a given moment on, and
+// write down when they do; those after a given number go on.
 const loadManifest = `
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -89,15 +92,15 @@ spec:
             containers:
             - name: worker
               image: host
-              command: [sh, -c, 'until [ -e %[3]s/go ]; do sleep 5; done; n=$((%[4]d + JOB_COMPLETION_INDEX)); sleep $((n/%[5]d)).$((n%%%[5]d)); date +%%s%%N > %[3]s/$HOSTNAME']
+              command: [sh, -c, 'until [ -e %[3]s/go ]; do sleep 5; done; n=$((%[4]d + JOB_COMPLETION_INDEX)); [ $n -lt %[7]d ] || exec sleep 3600; n=$((n * %[5]d)); sleep $((n/10)).$((n%%10)); date +%%s%%N > %[3]s/$HOSTNAME']
               resources: {requests: {cpu: "1", memory: 16Mi}}
 `
 
 // with runs so many pods, watches them, and lets them end.
 func (l *load) with(ctx context.Context, pods int, ends string) (err error) {
-	size := gangSize
+	size, tenths := gangSize, endsTenths
 	if pods > manyPods {
-		size = manySize
+		size, tenths = manySize, manyEndsTenths
 	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
@@ -108,7 +111,7 @@ func (l *load) with(ctx context.Context, pods int, ends string) (err error) {
 		}), os.RemoveAll(filepath.Join(ends, "go")))
 	}()
 	for first := 0; first < pods; first += size {
-		manifest := fmt.Sprintf(loadManifest, first/size, min(size, pods-first), ends, first, endsPerSecond, l.env.Name)
+		manifest := fmt.Sprintf(loadManifest, first/size, min(size, pods-first), ends, first, tenths, l.env.Name, mostEnds)
 		if _, err := l.env.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
 			return err
 		}
