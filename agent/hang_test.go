@@ -106,8 +106,8 @@ func TestAFilesystemThatHangsHoldsUpNoStop(t *testing.T) {
 			w.stop(0, o.UID, 1)
 			w.done(0, o.UID)
 		},
-		"while its image is looked at": func(t *testing.T, w *world, s *shared, o spool.PodOrders) {
-			o = w.imageOrders("u", "bubblewrap", filepath.Join(s.dir, "sub"), idle)
+		"while its image is looked at": func(t *testing.T, w *world, s *shared, _ spool.PodOrders) {
+			o := w.imageOrders("u", "bubblewrap", filepath.Join(s.dir, "sub"), idle)
 			s.hang(t)
 			w.run(0, o)
 			w.podWhere(0, "taken", func(p spool.PodStatus) bool { return p.UID == o.UID })
