@@ -14,6 +14,7 @@ module() {
 time=${1:-30s}
 pattern=${2:-.}
 failed=0
+trap 'exit 130' INT TERM # or the next one would begin
 found=0
 while IFS=: read -r file fuzzer; do
   [[ $fuzzer =~ $pattern ]] || continue

@@ -215,7 +215,8 @@ func anyBegan(dir spool.Dir) bool {
 	})
 }
 
-// lastLine passes text on and remembers its last line that is not empty.
+// lastLine passes text on, as far as that can be, and remembers its last line that is not
+// empty.
 type lastLine struct {
 	to   io.Writer
 	text []byte
@@ -229,10 +230,12 @@ func (l *lastLine) Write(p []byte) (int, error) {
 	if extra := len(l.text) - maxLine; extra > 0 {
 		l.text = l.text[extra:]
 	}
-	if l.to == nil {
-		return len(p), nil
+	if l.to != nil {
+		// It goes to the spool, which may be full. An error would end the reading, and
+		// with that who writes: srun, and all that it has started.
+		_, _ = l.to.Write(p)
 	}
-	return l.to.Write(p)
+	return len(p), nil
 }
 
 func (l *lastLine) line() string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gangline/gangline/provider/spool"
@@ -210,6 +212,20 @@ func TestAStartIsNotTriedAgainWhereNobodyKnowsWhetherAnAgentHasBegun(t *testing.
 	code, err := j.run(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 1, code)
+}
+
+type fullFilesystem struct{}
+
+func (fullFilesystem) Write([]byte) (int, error) { return 0, unix.ENOSPC }
+
+func TestAgentsRunOnWhereTheirLauncherCannotWriteWhatTheySay(t *testing.T) {
+	j := newJob(t, "for i in 1 2 3 4; do echo said >&2; sleep 0.1; done; exit 7")
+	code, err := Run(t.Context(), Config{
+		Dir: j.dir, Self: "/opt/gangline-agent", Env: j.env, Stdout: io.Discard, Stderr: fullFilesystem{},
+		Logger: slog.New(slog.DiscardHandler), StartPatience: time.Nanosecond,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 7, code, "and not 141, for a broken pipe")
 }
 
 func TestRunReportsThatAgentsCannotBeStarted(t *testing.T) {

@@ -98,6 +98,15 @@ func (h *index) startedAfter(allocation string, t time.Time) bool {
 	return len(jobs) > 0 && !slices.ContainsFunc(jobs, early)
 }
 
+// startedAgain tells whether a job's line is that of a second start, after the process of the
+// first had ended: a slurmctld that was killed may have forgotten that start. The second runs
+// nothing, and ends with a failure of its own.
+func (h *index) startedAgain(j Job, of Process) bool {
+	return j.Started.After(of.Ended) && slices.ContainsFunc(h.Deeds, func(d Deed) bool {
+		return d.Kind == KillSlurmctld && d.At.After(of.Began) && d.At.Before(j.Started)
+	})
+}
+
 // forgot tells whether a slurmctld that was killed may have forgotten an allocation's job,
 // or that it has started: it was so fresh. Of a job that it has forgotten jobcomp may have
 // no line; then it was not submitted later than this.

@@ -243,7 +243,10 @@ func accounted(h *index) (found []string) {
 		}
 		runs := h.processesOf[pods[0].UID]
 		for _, j := range h.jobsOf[allocation] {
-			if j.ID == h.claimOf[allocation] && len(runs) == 1 && !runs[0].Ended.IsZero() && (j.Code != runs[0].Code || j.Signal != 0) {
+			if j.ID != h.claimOf[allocation] || len(runs) != 1 || runs[0].Ended.IsZero() || h.startedAgain(j, runs[0]) {
+				continue
+			}
+			if j.Code != runs[0].Code || j.Signal != 0 {
 				found = append(found, fmt.Sprintf("%v ended with %d, and job %s with %d:%d (%s)", pods[0], runs[0].Code, j.ID, j.Code, j.Signal, j.State))
 			}
 		}

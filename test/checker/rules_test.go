@@ -320,3 +320,13 @@ func TestExpand(t *testing.T) {
 		assert.Equal(t, want, expand(list), list)
 	}
 }
+
+// TestASecondStartSaysNothingOfTheFirst: a slurmctld that was killed may have forgotten that
+// it started a job, and starts it once more when all is over.
+func TestASecondStartSaysNothingOfTheFirst(t *testing.T) {
+	h := healthy()
+	h.Jobs[1].Code, h.Jobs[1].Started, h.Jobs[1].Ended = 1, at(7), at(7)
+	assert.NotEmpty(t, Check(h), "without a kill it is a fault")
+	h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(5.5), Until: at(6.5)}}
+	assert.Empty(t, Check(h))
+}

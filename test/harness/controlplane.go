@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ControlPlane is a running dev control plane (see test/devcluster).
@@ -22,14 +24,24 @@ type ControlPlane struct {
 	granting sync.Mutex
 }
 
+// startWait is how long a start that is broken off may take to end what it has begun.
+const startWait = 20 * time.Second
+
 // StartControlPlane starts one in dir and leaves it running. The flags are those of
 // "devcluster up".
 func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer, flags ...string) (*ControlPlane, error) {
 	c := &ControlPlane{bin: bin, dir: dir}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "devcluster"), append([]string{"up", "--dir", dir, "--detach"}, flags...)...)
 	cmd.Stderr = progress
+	// Asked, it ends what it has begun; killed, it would leave that behind.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = startWait
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("starting the control plane: %w", err)
+		err = fmt.Errorf("starting the control plane: %w", err)
+		if ctx.Err() != nil {
+			err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+		}
+		return nil, err
 	}
 	return c, nil
 }

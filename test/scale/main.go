@@ -66,7 +66,11 @@ func (s settings) check() error {
 	switch {
 	case s.pods < 1 || s.gangs < 0 || s.gangs > 0 && s.pods%s.gangs != 0:
 		return fmt.Errorf("--pods is a number from 1 on and a multiple of --gangs, not %d and %d", s.pods, s.gangs)
-	case s.failures < 0 || s.failures > 0.5 || s.kills < 0:
+	case s.scheduled < 0 || s.scheduled%podsPerScheduledGang != 0:
+		return fmt.Errorf("--scheduled is 0 or a multiple of %d, not %d", podsPerScheduledGang, s.scheduled)
+	case s.window < time.Second:
+		return fmt.Errorf("--window is a second or more, not %s", s.window)
+	case !(s.failures >= 0 && s.failures <= 0.5) || s.kills < 0: // NaN is neither
 		return fmt.Errorf("--failures is from 0 to 0.5 and --kills from 0 on, not %v and %d", s.failures, s.kills)
 	}
 	return nil

@@ -64,7 +64,7 @@ func (r *run) all(ctx context.Context) (err error) {
 		return r.end(ctx, b)
 	}
 	if r.scheduled > 0 {
-		b := batch{name: "scheduled", pods: r.scheduled, gangs: r.scheduled / 10, scheduled: true}
+		b := batch{name: "scheduled", pods: r.scheduled, gangs: r.scheduled / podsPerScheduledGang, scheduled: true}
 		if err := errors.Join(r.ramp(ctx, b, "by the scheduler"), r.clear(ctx, b)); err != nil {
 			return err
 		}

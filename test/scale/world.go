@@ -41,6 +41,9 @@ type world struct {
 // podsPerHPCNode is how many pods' CPUs a simulated node has.
 const podsPerHPCNode = 100
 
+// podsPerScheduledGang is the size of the gangs that the scheduler binds.
+const podsPerScheduledGang = 10
+
 // newWorld starts all of it. What it started is ended by stop.
 func newWorld(ctx context.Context, s settings) (*world, error) {
 	w := &world{}
