@@ -84,6 +84,13 @@ func TestJobsOfNobodyArePursuedWithPauses(t *testing.T) {
 	assert.True(t, p.due("7", testNow.Add(time.Second)), "a job that went and came back is another story")
 }
 
+func TestAJobOfNobodyIsNotCancelledAtEachListing(t *testing.T) {
+	r, m, _ := cancelScene(t, wlm.PhaseRunning)
+	assert.True(t, r.pursue(t.Context(), wlm.Job{ID: "8", User: "u"}, "nobody waits for it"))
+	assert.False(t, r.pursue(t.Context(), wlm.Job{ID: "8", User: "u"}, "nobody waits for it"))
+	assert.Equal(t, []string{"8"}, m.asked)
+}
+
 func TestTimesThatLieAheadAreTakenForNow(t *testing.T) {
 	names := translate.Names{Cluster: "c", Node: "n"}
 	a := newScene(t).allocated(wlm.PhaseRunning)

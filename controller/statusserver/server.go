@@ -80,8 +80,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
+func (s *Server) server() *http.Server {
+	return &http.Server{
 		Handler:        s.Handler(),
 		ErrorLog:       slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
 		ReadTimeout:    readTimeout,
@@ -89,6 +89,10 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeader,
 	}
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := s.server()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(tls.NewListener(listener, s.tls)) }()
 	s.listening.Store(true)

@@ -132,3 +132,12 @@ func TestAnAddressInUseIsAnError(t *testing.T) {
 func TestItServesOnEveryReplica(t *testing.T) {
 	assert.False(t, New(Options{}).NeedLeaderElection())
 }
+
+func TestNobodyHoldsUpTheServer(t *testing.T) {
+	s := New(Options{Log: testr.New(t)}).server()
+	for what, limit := range map[string]time.Duration{"read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout} {
+		assert.Positive(t, limit, what)
+	}
+	assert.Positive(t, s.MaxHeaderBytes)
+	assert.LessOrEqual(t, s.MaxHeaderBytes, 64<<10)
+}

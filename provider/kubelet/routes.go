@@ -50,10 +50,10 @@ const (
 // routes is the table. To run something in a pod one must be allowed to create,
 // whatever the method: a WebSocket begins with GET, and with kubelet the right
 // to get nodes/proxy, which many a monitoring agent has, is the right to run
-// anything in any pod.
+// anything in any pod. What is a namespace's is bounded, all of it together.
 func routes(h handlers) []Route {
 	get, stream := []string{http.MethodGet}, []string{http.MethodGet, http.MethodPost}
-	return []Route{
+	table := []Route{
 		{Methods: get, Path: "/healthz", Subresources: []string{healthRight, proxy}, handler: h.healthz},
 		{Methods: get, Path: "/readyz", Subresources: []string{healthRight, proxy}, handler: h.readyz},
 		{Methods: get, Path: "/metrics", Subresources: []string{metricRight}, handler: h.metrics},
@@ -73,6 +73,13 @@ func routes(h handlers) []Route {
 		{Methods: stream, Path: "/attach/{namespace}/{pod}/{container}", Verb: "create", Subresources: []string{proxy}, handler: h.attach},
 		{Methods: stream, Path: "/portForward/{namespace}/{pod}", Verb: "create", Subresources: []string{proxy}, handler: h.portForward},
 	}
+	crowd := &crowd{}
+	for i := range table {
+		if strings.Contains(table[i].Path, "{namespace}") {
+			table[i].handler = crowd.bound(table[i].handler)
+		}
+	}
+	return table
 }
 
 // mux joins the table to the caller's rights. Whoever asks for something else

@@ -100,7 +100,7 @@ func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pod
 	if err != nil {
 		return nil, err
 	}
-	streams, crowd := &streams{pods: pods}, &crowd{}
+	streams := &streams{pods: pods}
 	stats := newStats(c.NodeName, c.Usages)
 	table := routes(handlers{
 		healthz:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
@@ -108,13 +108,13 @@ func New(ctx context.Context, c Config, clientset kubernetes.Interface, pods Pod
 		metrics:     promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}),
 		pods:        api.HandleRunningPods(pods.List),
 		runningPods: api.HandleRunningPods(pods.Running),
-		logs:        crowd.bound(&logs{pods: pods}),
+		logs:        &logs{pods: pods},
 		page:        http.StripPrefix(pagePath, c.Page),
 		summary:     http.HandlerFunc(stats.ServeSummary),
 		resource:    http.HandlerFunc(stats.ServeResource),
-		exec:        crowd.bound(failing(streams.exec)),
-		attach:      crowd.bound(failing(streams.attach)),
-		portForward: crowd.bound(failing(streams.portForward)),
+		exec:        failing(streams.exec),
+		attach:      failing(streams.attach),
+		portForward: failing(streams.portForward),
 	})
 	return &Server{
 		config: c, handler: mux(table, who), certificates: certificates,
@@ -140,9 +140,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	go s.certificates.run(ctx)
-	server := &http.Server{
+func (s *Server) server(ctx context.Context) *http.Server {
+	return &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: readHeaderTimeout, // the handshake's too
 		IdleTimeout:       idleTimeout,
@@ -157,6 +156,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 			ClientAuth: tls.RequestClientCert,
 		},
 	}
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	go s.certificates.run(ctx)
+	server := s.server(ctx)
 	stop := context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()

@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	b := newBench()
 	var only []string
@@ -37,6 +37,9 @@ func main() {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := choose(only)
 			if err != nil {
+				return err
+			}
+			if _, err := earlierFigures(file); err != nil {
 				return err
 			}
 			// What has been measured before an error is told all the same.

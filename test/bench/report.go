@@ -172,26 +172,39 @@ func (r *report) merge(earlier report) {
 	}
 }
 
+// earlierFigures reads what is kept of earlier runs, and makes sure that there can be more.
+func earlierFigures(path string) (earlier report, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return earlier, fmt.Errorf("making room for the figures: %w", err)
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return earlier, nil
+	}
+	if err != nil {
+		return earlier, fmt.Errorf("reading the figures: %w", err)
+	}
+	if err := json.Unmarshal(text, &earlier); err != nil {
+		return earlier, fmt.Errorf("reading the figures of %s, to which new ones are to be added: %w", path, err)
+	}
+	return earlier, nil
+}
+
 // save writes the figures as JSON, whole or not at all. Those of the file that are not
 // measured anew stay, with their time.
 func (r *report) save(path string) error {
+	if len(r.Figures) == 0 {
+		return nil
+	}
+	earlier, err := earlierFigures(path)
+	if err != nil {
+		return err
+	}
 	all := *r
 	all.Figures = slices.Clone(r.Figures)
-	switch text, err := os.ReadFile(path); {
-	case err == nil:
-		var earlier report
-		if err := json.Unmarshal(text, &earlier); err != nil {
-			return fmt.Errorf("reading the figures of %s, to which new ones are to be added: %w", path, err)
-		}
-		all.merge(earlier)
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("reading the figures: %w", err)
-	}
+	all.merge(earlier)
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
-		return fmt.Errorf("writing the figures: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing the figures: %w", err)
 	}
 	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {

@@ -22,7 +22,7 @@ func main() {
 
 // part runs the part that this process is.
 func part() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	run := map[string]func(context.Context) error{
 		partNode:      runNode,

@@ -24,6 +24,7 @@ const envOptions = "GANGLINE_SCALE_OPTIONS"
 type simulated struct {
 	Seed     uint64
 	Nodes    int
+	CPUs     int // of each
 	Latency  simulator.Latency
 	Failures simulator.Failures
 	Idle     time.Duration
@@ -40,7 +41,7 @@ func runSimulator(ctx context.Context) error {
 		return fmt.Errorf("looking up the own user: %w", err)
 	}
 	sim, err := simulator.New(simulator.Options{
-		Seed: told.Seed, Nodes: told.Nodes, Latency: told.Latency, Failures: told.Failures, Idle: told.Idle, User: me.Username,
+		Seed: told.Seed, Nodes: told.Nodes, Node: simulator.NodeShape{CPUs: told.CPUs}, Latency: told.Latency, Failures: told.Failures, Idle: told.Idle, User: me.Username,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

@@ -88,12 +88,12 @@ func (w *world) start(ctx context.Context, s settings) error {
 		}
 	}
 	fmt.Fprintln(s.progress, "starting the simulator and the virtual node")
-	nodes := 1 + max(s.pods, s.scheduled)/podsPerHPCNode
+	nodes, cpus := 1+max(s.pods, s.scheduled)/podsPerHPCNode, podsPerHPCNode
 	if s.stormy() {
-		nodes = stormNodes(s.pods)
+		nodes, cpus = stormNodes(s.pods), podsPerStormNode // or the failure of one would harm all
 	}
 	client, stop, err := startSimulator(ctx, shared, uid, gid, simulated{
-		Seed: s.seed, Nodes: nodes, Failures: failuresOf(s.failures),
+		Seed: s.seed, Nodes: nodes, CPUs: cpus, Failures: failuresOf(s.failures),
 		Latency: simulator.Latency{Submit: 100 * time.Millisecond, Agent: 200 * time.Millisecond, Pod: 100 * time.Millisecond, Stop: 100 * time.Millisecond},
 		Idle:    max(time.Second, time.Duration(s.pods)*30*time.Microsecond),
 	})

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/gangline/gangline/test/checker"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: judge HISTORY.json")
+	if len(os.Args) != 2 || strings.HasPrefix(os.Args[1], "-") {
+		fmt.Fprintln(os.Stderr, "usage: judge HISTORY.json, as a storm leaves it; the exit code is 1 if something is wrong")
 		os.Exit(2)
 	}
 	history, err := read(os.Args[1])
