@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"syscall"
 	"time"
 
 	"github.com/gangline/gangline/provider/faults"
@@ -59,7 +57,7 @@ func (r *reporter) write(ctx context.Context, s spool.Status) error {
 			atWrite(s)
 			return nil
 		}
-		if cause := causeOf(err); cause != said {
+		if cause := spool.Cause(err).Error(); cause != said {
 			r.logger.Error("writing the slot's status, until it succeeds", "error", err)
 			said = cause
 		}
@@ -79,15 +77,6 @@ func (r *reporter) write(ctx context.Context, s spool.Status) error {
 			}
 		}
 	}
-}
-
-// causeOf is what an error says but for the names of files, some of which are new each time.
-func causeOf(err error) string {
-	var number syscall.Errno
-	if errors.As(err, &number) {
-		return number.Error()
-	}
-	return err.Error()
 }
 
 // atWrite is a point of the program: a status was written.

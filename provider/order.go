@@ -255,7 +255,7 @@ func (r *Reconciler) orderStop(ctx context.Context, s *state, p *podState) error
 			// The pod's own log may have filled it, and then there is no room before the pod
 			// has gone: its time counts from now on as if its agent knew.
 			a.stopping[p.slot] = s.now
-			r.event(p.pod, corev1.EventTypeWarning, "FailedKillPod", "Its agent cannot be told to stop it: %v; if that lasts, the job is cancelled", cause(err))
+			r.event(p.pod, corev1.EventTypeWarning, "FailedKillPod", "Its agent cannot be told to stop it: %v; if that lasts, the job is cancelled", spool.Cause(err))
 		}
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -110,7 +109,7 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
 	if why := s.identity.Refuse(s.wishes); why != "" { // annotations and the map can change until now
 		a.tries, a.lastTry = a.tries+1, s.now
-		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
+		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why + " (by the node's map of identities)"})
 	}
 	agent, err := r.people.sites.Agent(ctx, a.gang.User, r.config.Agent)
 	if err != nil {
@@ -198,21 +197,12 @@ func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) 
 // it tried again soon. All of that happens in the spool.
 func (r *Reconciler) tellTrouble(ctx context.Context, s *state, err error) {
 	logr.FromContextOrDiscard(ctx).Error(err, "could not prepare the allocation; trying again")
-	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", s.user.root, cause(err))
+	s.trouble = fmt.Sprintf("the spool %s cannot be written: %v; it is tried again", s.user.root, spool.Cause(err))
 	if s.trouble != s.note.trouble {
 		s.note.trouble = s.trouble
 		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonSubmissionFailed, "%s", s.trouble)
 	}
 	s.within(firstRetry)
-}
-
-// cause is why a file cannot be written, without the name of a temporary file, which is
-// another each time.
-func cause(err error) error {
-	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		return number
-	}
-	return err
 }
 
 // retryDelay grows from 5 s to 5 min.

@@ -20,6 +20,15 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// Cause is why a file cannot be written, without the file's name: a temporary one has another
+// each time, and what is told once would be told at each try.
+func Cause(err error) error {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number
+	}
+	return err
+}
+
 // WhileFull writes something again for as long as there is no space for it, at most for
 // FullPatience and until the context ends.
 func WhileFull(ctx context.Context, write func() error) error {
