@@ -169,9 +169,13 @@ func (s *state) wasStopped(p *podState) bool {
 	return p.started && s.alloc.desired[p.slot].Action == spool.ActionStop
 }
 
-// shownAtMost is how often the text on waiting pods changes: a queue's reasons
-// may flicker, and each change is a write for every pod of the gang.
-const shownAtMost = 5 * time.Second
+// How often the text on waiting pods changes: a queue's reasons may flicker, a plan moves,
+// and each change is a write for every pod of the gang. The longer a job has waited, the
+// less its reason of the moment matters.
+const (
+	shownAtMost = 5 * time.Second
+	shownAtLast = 30 * time.Second // of what has waited for five minutes
+)
 
 // waitingText is what the gang as a whole waits for, as shown on its pods.
 func (s *state) waitingText() translate.Waiting {
@@ -180,14 +184,23 @@ func (s *state) waitingText() translate.Waiting {
 		return text
 	}
 	if text.Reason == n.shown.Reason {
-		if left := shownAtMost - s.now.Sub(n.shownAt); left > 0 {
+		lasts := shownAtMost
+		if s.job != nil && !s.job.Submitted.IsZero() {
+			lasts = min(max(lasts, s.now.Sub(s.job.Submitted)/10), shownAtLast)
+		}
+		if left := lasts - s.now.Sub(n.shownAt); left > 0 {
 			s.within(left)
 			return n.shown
 		}
+	} else if s.unlisted() {
+		return text // the first listing tells more in a moment
 	}
 	n.shown, n.shownAt, n.expected = text, s.now, expectedStart(s.job, s.now)
 	return text
 }
+
+// unlisted tells that no listing has had the gang's job yet.
+func (s *state) unlisted() bool { return s.job == nil && s.alloc != nil && s.alloc.job != nil }
 
 // allocationWaiting is what the gang as a whole waits for.
 func (s *state) allocationWaiting() translate.Waiting {

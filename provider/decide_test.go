@@ -294,6 +294,22 @@ func TestWaitingTextChangesSeldom(t *testing.T) {
 	c.s.job.Reason = "Resources"
 	assert.Equal(t, "Slurm job 7 is PENDING (Priority)", c.after(time.Second).waitingText().Message)
 	assert.Equal(t, "Slurm job 7 is PENDING (Resources)", c.after(shownAtMost).waitingText().Message)
+	c.s.job.Submitted = c.s.now.Add(-time.Hour)
+	c.s.job.Reason = "Priority"
+	assert.Equal(t, "Slurm job 7 is PENDING (Resources)", c.after(shownAtMost).waitingText().Message, "after an hour it matters less")
+	assert.Equal(t, "Slurm job 7 is PENDING (Priority)", c.after(shownAtLast).waitingText().Message)
+}
+
+func TestTheFirstListingOfAJobIsShownAtOnce(t *testing.T) {
+	c := newScene(t)
+	c.allocated(wlm.PhaseQueued)
+	c.worker(0)
+	job := c.s.job
+	c.s.job = nil
+	assert.Equal(t, "Slurm job 7 is submitted", c.decide().waitingText().Message)
+	c.s.job = job
+	job.State, job.Reason = "PENDING", "Priority"
+	assert.Equal(t, "Slurm job 7 is PENDING (Priority)", c.after(time.Second).waitingText().Message)
 }
 
 func TestWishesThatContradictAreRefused(t *testing.T) {

@@ -178,16 +178,28 @@ func (s *state) mayWrite(p *podState, after *corev1.Pod) bool {
 }
 
 // passing is how long a state on the way to a pod's start has to last to be shown.
-const passing = time.Second
+const passing = 3 * time.Second
+
+// firstListing is how long a pod's place waits to be shown together with the state of its
+// job: a listing comes each second.
+const firstListing = 1500 * time.Millisecond
 
 // mayWait tells whether a change need not be written now: the pod waits before it and
-// after it, and will mostly run a moment later, which is written at once with all of it.
-// What tells where the pod has its place, and that something of it ran, is there already,
-// in case of a crash.
+// after it, and will mostly run, or wait for something else, a moment later, which is
+// written at once with all of it. Where the pod has its place must be there before the pod
+// gets its orders, in case of a crash, so it waits for the pod's agent at the most.
 func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
-	if p.agent == nil || p.waiting.Reason != "" || !pending(p.pod) || !pending(after) || p.over || p.deleting() ||
-		everRan(p.pod) != everRan(after) ||
-		p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
+	if p.waiting.Reason != "" || !pending(p.pod) || !pending(after) || p.over || p.deleting() || everRan(p.pod) != everRan(after) {
+		return false
+	}
+	limit := passing
+	if p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
+		if limit = firstListing; p.agent != nil || s.job != nil {
+			return false
+		}
+	}
+	if !differs(p.pod, after) {
+		delete(s.note.start.passing, p.uid())
 		return false
 	}
 	since, known := s.note.start.passing[p.uid()]
@@ -195,7 +207,7 @@ func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
 		since = s.now
 		setTime(&s.note.start.passing, p.uid(), since)
 	}
-	left := passing - s.now.Sub(since)
+	left := limit - s.now.Sub(since)
 	if left > 0 {
 		s.within(left)
 	}

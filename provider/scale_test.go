@@ -24,33 +24,40 @@ import (
 
 func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
 	for sentence, tc := range map[string]struct {
-		change func(p *podState, after *corev1.Pod)
-		waits  bool
+		change func(s *state, p *podState, after *corev1.Pod)
+		waits  time.Duration // 0: it is written at once, if there is anything to write
 	}{
-		"an agent that has reported":            {func(*podState, *corev1.Pod) {}, true},
-		"a pod that runs":                       {func(_ *podState, after *corev1.Pod) { after.Status.Phase = corev1.PodRunning }, false},
-		"a pod of whose agent nothing is known": {func(p *podState, _ *corev1.Pod) { p.agent = nil }, false},
-		"the place is not written down yet":     {func(p *podState, _ *corev1.Pod) { p.pod.Annotations = nil }, false},
-		"the first that ran of a pod": {func(_ *podState, after *corev1.Pod) {
+		"an agent that has reported":            {func(*state, *podState, *corev1.Pod) {}, passing},
+		"a pod of whose agent nothing is known": {func(_ *state, p *podState, _ *corev1.Pod) { p.agent = nil }, passing},
+		"a pod that runs":                       {func(_ *state, _ *podState, after *corev1.Pod) { after.Status.Phase = corev1.PodRunning }, 0},
+		"nothing has changed":                   {func(_ *state, p *podState, after *corev1.Pod) { *after = *p.pod }, 0},
+		"the place is not written down, and the agent waits for orders": {func(_ *state, p *podState, _ *corev1.Pod) { p.pod.Annotations = nil }, 0},
+		"the place is not written down, and no listing has had the job": {func(_ *state, p *podState, _ *corev1.Pod) { p.pod.Annotations, p.agent = nil, nil }, firstListing},
+		"the place is not written down, and the job is known": {func(s *state, p *podState, _ *corev1.Pod) {
+			p.pod.Annotations, p.agent, s.job = nil, nil, &wlm.Job{}
+		}, 0},
+		"the first that ran of a pod": {func(_ *state, _ *podState, after *corev1.Pod) {
 			after.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "gangline://x"}}
-		}, false},
-		"the pod lacks something": {func(p *podState, _ *corev1.Pod) { p.waiting.Reason = wellknown.ReasonConfigError }, false},
-		"the pod is over":         {func(p *podState, _ *corev1.Pod) { p.over = true }, false},
+		}, 0},
+		"the pod lacks something": {func(_ *state, p *podState, _ *corev1.Pod) { p.waiting.Reason = wellknown.ReasonConfigError }, 0},
+		"the pod is over":         {func(_ *state, p *podState, _ *corev1.Pod) { p.over = true }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			place := map[string]string{wellknown.AnnotationAllocation: "pi-1"}
 			p := &podState{pod: translatetest.MakePod("p").Obj(), agent: &spool.Agent{Instance: "i"}}
-			p.pod.Annotations = place
+			p.pod.Annotations = map[string]string{wellknown.AnnotationAllocation: "pi-1"}
 			after := p.pod.DeepCopy()
-			tc.change(p, after)
+			after.Status.Message = "another"
 			s := &state{now: testNow, note: &note{}}
-			assert.Equal(t, tc.waits, s.mayWait(p, after))
-			if !tc.waits {
+			tc.change(s, p, after)
+			assert.Equal(t, tc.waits > 0, s.mayWait(p, after))
+			assert.Equal(t, tc.waits, s.recheck, "it is looked at again in time")
+			if tc.waits == 0 {
 				return
 			}
-			assert.Equal(t, passing, s.recheck, "it is looked at again in time")
-			s.now = s.now.Add(passing)
+			s.now = s.now.Add(tc.waits)
 			assert.False(t, s.mayWait(p, after), "a state that stays is shown")
+			assert.False(t, s.mayWait(p, p.pod), "it is written")
+			assert.True(t, s.mayWait(p, after), "the next has its own time")
 		})
 	}
 }

@@ -121,15 +121,19 @@ func older(a, b string) bool {
 	return errX == nil && errY == nil && x < y
 }
 
+// differs tells whether there is anything to write to make a pod another.
+func differs(before, after *corev1.Pod) bool {
+	return !maps.Equal(before.Labels, after.Labels) || !slices.Equal(before.Finalizers, after.Finalizers) ||
+		!maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Status, after.Status)
+}
+
 // podPatch is the strategic merge patch from one version to the other, bound to
 // the pod's UID; nil where nothing differs.
 func podPatch(before, after *corev1.Pod) ([]byte, error) {
-	sameLabels := maps.Equal(before.Labels, after.Labels)
-	sameFinalizers := slices.Equal(before.Finalizers, after.Finalizers)
-	if sameLabels && sameFinalizers && maps.Equal(before.Annotations, after.Annotations) &&
-		equality.Semantic.DeepEqual(before.Status, after.Status) {
+	if !differs(before, after) {
 		return nil, nil // as in nearly every look, without the cost of the text
 	}
+	sameLabels, sameFinalizers := maps.Equal(before.Labels, after.Labels), slices.Equal(before.Finalizers, after.Finalizers)
 	pick := func(p *corev1.Pod) ([]byte, error) {
 		picked := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations}, Status: p.Status}
 		if !sameLabels {
