@@ -100,7 +100,7 @@ func chaosLanes(kills int, overSSH bool) []lane {
 	if kills > 0 {
 		// A node that hardly lives starts few gangs: users who asked for more, or deleted as much,
 		// would see none of theirs run.
-		users = lane{name: "users", least: ms(600), most: ms(3400), choices: []choice{
+		users = lane{name: "users", least: ms(1000), most: ms(5000), choices: []choice{
 			{"createJob", 20, 0, 0}, {"createJobSet", 24, 0, 0}, {"deleteOwner", 3, 0, 0}, {"deletePod", 3, 0, 0}, {"deleteNamespace", 1, 0, 0},
 		}}
 		node = lane{name: "node", least: ms(30), most: ms(1600), count: kills, choices: []choice{

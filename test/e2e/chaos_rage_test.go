@@ -73,10 +73,10 @@ func (s *storm) driveNode(orders []order) {
 	}
 }
 
-// waitUp waits until gangline-node has begun to act, or has ended, or takes too long for
+// waitUp waits until gangline-node looks at gangs, or has ended, or takes too long for
 // that.
 func (s *storm) waitUp() {
-	const within, every = 15 * time.Second, 50 * time.Millisecond
+	const within, every = 20 * time.Second, 50 * time.Millisecond
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
 		select {
 		case <-s.env.Node.Exited():
@@ -84,7 +84,7 @@ func (s *storm) waitUp() {
 		case <-time.After(every):
 		}
 		log, _ := os.ReadFile(s.env.Node.LogFile())
-		if strings.Contains(string(log[min(s.logBefore, len(log)):]), "the virtual node starts") {
+		if strings.Contains(string(log[min(s.logBefore, len(log)):]), "Starting workers") {
 			return
 		}
 	}
