@@ -91,9 +91,9 @@ func (r *Reconciler) noteUser(s *state, p *podState, notes map[string]string) {
 }
 
 // sealed tells whether the node itself has accepted a pod as what its annotations say.
-func (r *Reconciler) sealed(p *podState) bool {
-	notes := p.pod.Annotations
-	return hmac.Equal([]byte(notes[wellknown.AnnotationSeal]), []byte(r.keys.sealPod(p.uid(), notes[wellknown.AnnotationHPCUser])))
+func (r *Reconciler) sealed(pod *corev1.Pod) bool {
+	notes := pod.Annotations
+	return hmac.Equal([]byte(notes[wellknown.AnnotationSeal]), []byte(r.keys.sealPod(pod.UID, notes[wellknown.AnnotationHPCUser])))
 }
 
 // notedUser is the user that is noted on a pod, by whomever.
@@ -110,7 +110,7 @@ func (r *Reconciler) notedUser(p *podState) string {
 //
 // Pods that a version without seals has accepted have none until they are written next.
 func (r *Reconciler) vouched(identities identity.Map, p *podState, name string) bool {
-	return r.sealed(p) || r.people.knows(name) || slices.Contains(identities.Users(), name)
+	return r.sealed(p.pod) || r.people.knows(name) || slices.Contains(identities.Users(), name)
 }
 
 // placeUnknown tells whether a pod says that it has its place in an allocation of this node

@@ -141,7 +141,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 
 // recover finds the gangs of all pods that were there when this process
 // started. Before that no gang may be looked at: one whose pods are not known
-// yet would look abandoned.
+// yet would look abandoned. Pods that the node has not accepted are in none; their author
+// can write the finalizer, but not the seal.
 func (r *Reconciler) recover(ctx context.Context) error {
 	r.recovering.Lock()
 	defer r.recovering.Unlock()
@@ -158,7 +159,7 @@ func (r *Reconciler) recover(ctx context.Context) error {
 		switch {
 		case err == nil:
 			r.look(m.key)
-		case controllerutil.ContainsFinalizer(pod, wellknown.Finalizer):
+		case controllerutil.ContainsFinalizer(pod, wellknown.Finalizer) && r.sealed(pod):
 			return err
 		default: // it has a place in no allocation, and keeps nobody waiting
 			r.wake.add(Request{Pod: client.ObjectKeyFromObject(pod)})

@@ -63,8 +63,22 @@ func TestAPodThatMayHaveAPlaceIsWaitedFor(t *testing.T) {
 	accepted.Finalizers = []string{wellknown.Finalizer}
 	c := fake.NewFakeClient(accepted)
 	r := &Reconciler{client: c, owners: ownersOf(c, func(string) error { return errors.New("the API server is away") })}
+	accepted.Annotations[wellknown.AnnotationSeal] = r.keys.sealPod(accepted.UID, "")
+	require.NoError(t, c.Update(t.Context(), accepted))
 	require.Error(t, r.recover(t.Context()))
 	assert.False(t, r.recovered, "or its gang would look abandoned")
+}
+
+func TestAFinalizerOfTheAuthorsMakingKeepsNobodyWaiting(t *testing.T) {
+	for sentence, seal := range map[string]string{"without a seal": "", "with another's": keySource{}.sealPod("another-uid", "")} {
+		forged := volcanoPod("forged", "broken")
+		forged.Finalizers = []string{wellknown.Finalizer}
+		forged.Annotations[wellknown.AnnotationSeal] = seal
+		c := fake.NewFakeClient(forged)
+		r := &Reconciler{client: c, owners: ownersOf(c, func(string) error { return errors.New("forbidden, say") })}
+		require.NoError(t, r.recover(t.Context()), sentence)
+		assert.True(t, r.recovered, sentence)
+	}
 }
 
 func TestWhoNamesWhatDoesNotExistIsAskedForAFewAtATime(t *testing.T) {

@@ -256,7 +256,7 @@ func (r *Reconciler) gatherPlace(ctx context.Context, p *podState) error {
 	if p.before = r.registry.place(p.uid()); p.before == nil {
 		p.lost = r.lostPlaceOf(p)
 	}
-	p.sealed = r.sealed(p)
+	p.sealed = r.sealed(p.pod)
 	if p.before == nil || p.before.ended == nil || terminal(p.pod) {
 		return nil
 	}
