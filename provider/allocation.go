@@ -46,8 +46,7 @@ type allocation struct {
 	unreleased bool
 	// cut tells that the way to the site was cut during the last submission.
 	cut bool
-	// submitError is the last submission's error in the workload manager's
-	// words.
+	// submitError is why the last submission failed, or was not made; empty otherwise.
 	submitError string
 	// idleSince is when the last live pod was gone, zero while there is one.
 	idleSince time.Time

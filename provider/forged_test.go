@@ -35,10 +35,21 @@ func TestNothingIsSubmittedThatTheIdentityRefuses(t *testing.T) {
 	c := newScene(t)
 	c.worker(0)
 	c.allocated(wlm.PhaseQueued)
-	c.s.alloc.job = nil
+	c.s.alloc.job, c.s.alloc.untouched = nil, false
 	c.s.identity = identity.Identity{User: "ada", Account: "physics", Accounts: []string{"physics"}}
 	c.s.wishes.Account = "bio"
 	r := &Reconciler{kind: "Slurm", recorder: record.NewFakeRecorder(10)} // without a workload manager
 	require.NoError(t, r.trySubmit(t.Context(), c.s))
-	assert.Contains(t, c.s.alloc.submitError, "the account bio is not one of those")
+	assert.Contains(t, c.s.alloc.submitError, "the job is not submitted: the account bio is not one of those")
+	assert.False(t, c.s.alloc.untouched, "what was submitted before may have become a job")
+}
+
+func TestWhatNeverFitsIsNotToldAsTheWorkloadManagersRefusal(t *testing.T) {
+	c := newScene(t)
+	c.worker(0)
+	c.allocated(wlm.PhaseQueued).job = nil
+	c.s.hpc.inventory.Partitions = []wlm.Partition{{Default: true, Nodes: []wlm.Node{{Name: "n1", CPUs: 1, Usable: true}}}}
+	r := &Reconciler{kind: "Slurm", recorder: record.NewFakeRecorder(10), people: &people{sites: installed{}}} // without a workload manager
+	require.NoError(t, r.trySubmit(t.Context(), c.s))
+	assert.Contains(t, c.s.alloc.submitError, "the job is not submitted: the gang needs room for")
 }

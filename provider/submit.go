@@ -108,8 +108,8 @@ func (r *Reconciler) recordJob(ctx context.Context, s *state, job spool.Job) err
 func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 	a := s.alloc
 	if why := s.identity.Refuse(s.wishes); why != "" { // annotations and the map can change until now
-		a.tries, a.lastTry = a.tries+1, s.now
-		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why + " (by the node's map of identities)"})
+		r.withhold(ctx, s, why+" (by the node's map of identities)")
+		return nil
 	}
 	agent, err := r.people.sites.Agent(ctx, a.gang.User, r.config.Agent)
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 		request.Partition = s.hpc.partition
 	}
 	if why := translate.NeverFits(request.Groups, s.hpc.nodes(request.Partition), s.hpc.inventory.ComponentsShareNodes); why != "" {
-		a.tries, a.lastTry = a.tries+1, s.now
-		return r.submissionFailed(ctx, s, &wlm.RejectedError{Message: why})
+		r.withhold(ctx, s, why)
+		return nil
 	}
 	a.untouched = false
 	faults.At(faults.Submitting)
@@ -136,7 +136,8 @@ func (r *Reconciler) trySubmit(ctx context.Context, s *state) error {
 		a.lastTry = a.lastTry.Add(submissionLasts) // nobody waits for it, and it may be under way
 	}
 	if err != nil {
-		return r.submissionFailed(ctx, s, err)
+		r.submissionFailed(ctx, s, err)
+		return nil
 	}
 	logr.FromContextOrDiscard(ctx).Info("submitted", "job", id, "allocation", a.name(), "slots", len(a.gang.Slots), "took", time.Since(began).String())
 	if began := s.note.start.complete; !began.IsZero() {
@@ -174,9 +175,18 @@ func (r *Reconciler) settled(ctx context.Context, s *state) (bool, error) {
 	return false, nil
 }
 
+// withhold keeps a job from the workload manager that is not for it to judge. It is tried
+// again: annotations, the map and the nodes can change.
+func (r *Reconciler) withhold(ctx context.Context, s *state, why string) {
+	a := s.alloc
+	a.tries, a.lastTry = a.tries+1, s.now
+	logr.FromContextOrDiscard(ctx).Info("the job is not submitted", "allocation", a.name(), "tries", a.tries, "why", why)
+	r.unsubmitted(s, "the job is not submitted: "+why)
+}
+
 // submissionFailed keeps the pods waiting, with the workload manager's own
 // words, and tries again later: what is wrong may be mended on either side.
-func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) error {
+func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) {
 	a := s.alloc
 	logr.FromContextOrDiscard(ctx).Error(err, "the submission failed", "allocation", a.name(), "tries", a.tries)
 	var rejected *wlm.RejectedError
@@ -185,12 +195,17 @@ func (r *Reconciler) submissionFailed(ctx context.Context, s *state, err error) 
 		message = fmt.Sprintf("%s cannot take the job: %s", r.kind, rejected.Message)
 		a.untouched = true // it was understood and refused: there is no job
 	}
+	r.unsubmitted(s, message)
+}
+
+// unsubmitted tells the pods once why there is no job yet, and when it is tried again.
+func (r *Reconciler) unsubmitted(s *state, message string) {
+	a := s.alloc
 	if message != a.submitError {
 		a.submitError = message
 		r.eventAll(s, corev1.EventTypeWarning, wellknown.ReasonSubmissionFailed, "%s", message)
 	}
 	s.within(retryDelay(a.tries))
-	return nil
 }
 
 // tellTrouble shows on the pods that the allocation could not be prepared, and has
