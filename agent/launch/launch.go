@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg Config) (int, error) {
 	case err != nil:
 		return 0, err
 	case holder == jobID:
-		return 0, errors.Join(ErrRequeued, noteRequeue(cfg.Dir))
+		return 0, errors.Join(ErrRequeued, noteRequeue(ctx, cfg.Dir))
 	case holder != "":
 		logger.Info("another job runs this gang; this one ends and has run nothing", "holder", holder)
 		return 0, nil
@@ -107,16 +107,20 @@ const resultPatience = time.Minute
 
 // leave writes a result, the last thing that a job does.
 func leave(ctx context.Context, path string, r spool.Result, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultPatience)
-	defer cancel()
-	if err := spool.WhileFull(ctx, func() error { return spool.Write(path, r) }); err != nil {
+	if err := writeResult(ctx, path, r); err != nil {
 		logger.Error("writing the result", "error", err)
 	}
 }
 
+func writeResult(ctx context.Context, path string, r spool.Result) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultPatience)
+	defer cancel()
+	return spool.WhileFull(ctx, func() error { return spool.Write(path, r) })
+}
+
 // noteRequeue adds to the result of the job's first run that there was another. A run
 // that was cut short has left none.
-func noteRequeue(dir spool.Dir) error {
+func noteRequeue(ctx context.Context, dir spool.Dir) error {
 	var result spool.Result
 	found, err := spool.Read(dir.Result(), &result)
 	if err != nil {
@@ -126,7 +130,7 @@ func noteRequeue(dir spool.Dir) error {
 		result = spool.Result{ExitCode: 1, Message: ErrRequeued.Error(), Finished: time.Now()}
 	}
 	result.Requeued = true
-	return spool.Write(dir.Result(), result)
+	return writeResult(ctx, dir.Result(), result)
 }
 
 func readGang(dir spool.Dir) (spool.Gang, error) {

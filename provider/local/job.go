@@ -31,6 +31,7 @@ type job struct {
 	// What the manager at work has done about the job; it is not kept.
 	claimed   bool
 	signalled bool
+	full      time.Time    // since when there is no room in the spool for what is to be written
 	attempts  map[int]bool // by task: true once its starter has ended
 }
 

@@ -138,6 +138,7 @@ func (m *Manager) claim(j *job) bool {
 		}
 	}
 	switch {
+	case m.again(j, "taking the gang's claim", err):
 	case err == nil:
 		return true
 	case errors.Is(err, spool.ErrClaimed): // a duplicate does nothing, and that is no failure
@@ -211,9 +212,27 @@ func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
 	if outcome == wlm.OutcomeFailed || outcome == wlm.OutcomeNodeFailure {
 		result.ExitCode = cmp.Or(result.ExitCode, 1)
 	}
-	m.log(j, "writing the gang's result", spool.Write(dir.Result(), result))
+	err = spool.Write(dir.Result(), result)
+	if m.again(j, "writing the gang's result", err) {
+		return
+	}
+	m.log(j, "writing the gang's result", err)
 	m.log(j, "ending a job", m.end(j, outcome, reason))
 	m.poke() // for those who wait for its places
+}
+
+// again tells whether something is left to the next step because the spool has no room for
+// it: others make some, mostly.
+func (m *Manager) again(j *job, doing string, err error) bool {
+	if !spool.IsFull(err) {
+		j.full = time.Time{}
+		return false
+	}
+	if j.full.IsZero() {
+		j.full = m.now()
+		m.log(j, doing+"; it is tried again", err)
+	}
+	return m.now().Sub(j.full) < spool.FullPatience
 }
 
 // fail ends a job for an error, if it is one and the job is not ending already.
