@@ -2,6 +2,7 @@ package spool
 
 import (
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,4 +22,24 @@ func TestWhatCannotBeMadeLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	assert.Equal(t, "pi-1", entries[0].Name())
+}
+
+func TestWhereThereIsNoRoomForANameADirectoryIsRemovedInItsPlace(t *testing.T) {
+	root := Root(t.TempDir())
+	g := Gang{Version: Version, Allocation: "pi-1", Node: "hpc", Slots: make([]Slot, 3)}
+	require.NoError(t, root.Create(g))
+	dir := root.Dir(g.Allocation)
+	noRoom := func(from, to string) error {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EDQUOT}
+	}
+	require.NoError(t, dir.remove(noRoom))
+	assert.NoDirExists(t, string(dir))
+	require.NoError(t, dir.remove(noRoom), "it has gone already")
+
+	require.NoError(t, root.Create(g))
+	denied := func(from, to string) error {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EACCES}
+	}
+	require.ErrorIs(t, dir.remove(denied), syscall.EACCES)
+	assert.FileExists(t, dir.Gang(), "otherwise it is left as it is")
 }

@@ -142,9 +142,17 @@ const trash = ".trash-"
 
 // Remove deletes an allocation's directory. It takes another name first: one
 // that is removed by half must not look like an allocation.
-func (d Dir) Remove() error {
+func (d Dir) Remove() error { return d.remove(os.Rename) }
+
+func (d Dir) remove(rename func(from, to string) error) error {
 	gone := filepath.Join(filepath.Dir(string(d)), trash+filepath.Base(string(d)))
-	if err := os.Rename(string(d), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := rename(string(d), gone)
+	if IsFull(err) {
+		// Even a name may need room, and what is to be removed is what makes it. Without
+		// its gang.json a directory is no allocation either.
+		gone, err = string(d), os.Remove(d.Gang())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the gang's directory: %w", err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
