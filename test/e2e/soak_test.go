@@ -137,11 +137,14 @@ func (w *soaking) measure(ctx context.Context, every time.Duration) []soak.Serie
 		{Name: "node: heap in use", Unit: "MiB", Share: 0.15, Slack: 3, PerHour: 6},
 		{Name: "node: goroutines", Unit: "", Share: 0.05, Slack: 8, PerHour: 10},
 		{Name: "node: open files", Unit: "", Share: 0.05, Slack: 3, PerHour: 5},
-		{Name: "node: SSH connections", Unit: "", Slack: 1},
+		{Name: "node: SSH connections to agents", Unit: "", Slack: 1},
 		{Name: "spool: files", Unit: "", Share: 0.1, Slack: 10},
 		{Name: "spool: bytes", Unit: "KiB", Share: 0.1, Slack: 50},
 		{Name: "HPC nodes: processes", Unit: "", Share: 0.1, Slack: 5},
 		{Name: "API: pods", Unit: "", Share: 0.1, Slack: 3},
+	}
+	if w.env.Login != nil { // the gateway's, and all that leads through it
+		all = append(all, soak.Series{Name: "node: SSH connections to the login node", Unit: "", Slack: 1})
 	}
 	began := time.Now()
 	for tick := time.NewTicker(every); ; {
@@ -162,6 +165,9 @@ func (w *soaking) measure(ctx context.Context, every time.Duration) []soak.Serie
 		files, bytes := sizeOf(w.spool)
 		m["spool: files"], m["spool: bytes"] = float64(files), float64(bytes)
 		m["processes"], m["pods"] = float64(len(programsBelow(w.env.Slurm.SharedDir()))), float64(len(pods.Items))
+		if w.env.Login != nil {
+			m["login node"] = float64(w.env.Login.Wire.Open())
+		}
 		const mib = 1 << 20
 		for i, of := range []struct {
 			name string
@@ -169,6 +175,7 @@ func (w *soaking) measure(ctx context.Context, every time.Duration) []soak.Serie
 		}{
 			{"process_resident_memory_bytes", mib}, {"go_memstats_heap_inuse_bytes", mib}, {"go_goroutines", 1}, {"process_open_fds", 1},
 			{"gangline_ssh_connections", 1}, {"spool: files", 1}, {"spool: bytes", 1024}, {"processes", 1}, {"pods", 1},
+			{"login node", 1},
 		} {
 			// What the node does not tell is not 0: without points nothing is flat.
 			if v, told := m[of.name]; told {

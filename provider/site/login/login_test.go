@@ -260,6 +260,7 @@ func TestACutWire(t *testing.T) {
 	})
 	t.Cleanup(func() { assert.NoError(t, k.Close()) })
 	before := sitetest.Gateway(t, k)
+	assert.Equal(t, 1, wire.Open())
 
 	wire.Cut()
 	_, err = k.List(t.Context(), "/")
@@ -272,6 +273,7 @@ func TestACutWire(t *testing.T) {
 	require.Eventually(t, func() bool { return k.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
 	after := sitetest.Gateway(t, k)
 	assert.NotEqual(t, before, after)
+	assert.Eventually(t, func() bool { return wire.Open() == 1 }, patience, 10*time.Millisecond, "the first is given up")
 
 	require.NoError(t, k.Close())
 	assert.Eventually(t, func() bool { return !sitetest.Running(after) }, patience, 10*time.Millisecond, "nothing is left there")

@@ -18,7 +18,7 @@ type Wire struct {
 	mu    sync.Mutex
 	whole *sync.Cond
 	cut   bool
-	conns map[net.Conn]bool
+	conns map[net.Conn]bool // true for those at the near end
 	done  bool
 }
 
@@ -62,6 +62,19 @@ func (w *Wire) Close() {
 	}
 }
 
+// Open is how many connections are open at the near end.
+func (w *Wire) Open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	open := 0
+	for _, near := range w.conns {
+		if near {
+			open++
+		}
+	}
+	return open
+}
+
 func (w *Wire) accept() {
 	for {
 		near, err := w.listener.Accept()
@@ -73,13 +86,13 @@ func (w *Wire) accept() {
 }
 
 func (w *Wire) join(near net.Conn) {
-	if !w.add(near) {
+	if !w.add(near, true) {
 		return
 	}
 	w.wait()
 	far, err := net.Dial("tcp", w.far)
-	if err != nil || !w.add(far) {
-		_ = near.Close()
+	if err != nil || !w.add(far, false) {
+		w.end(near)
 		return
 	}
 	go w.pass(near, far)
@@ -87,15 +100,22 @@ func (w *Wire) join(near net.Conn) {
 }
 
 // add notes a connection, to be closed with the wire.
-func (w *Wire) add(c net.Conn) bool {
+func (w *Wire) add(c net.Conn, near bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done {
 		_ = c.Close()
 		return false
 	}
-	w.conns[c] = true
+	w.conns[c] = near
 	return true
+}
+
+func (w *Wire) end(c net.Conn) {
+	_ = c.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.conns, c)
 }
 
 func (w *Wire) pass(from, to net.Conn) {
@@ -109,7 +129,8 @@ func (w *Wire) pass(from, to net.Conn) {
 			}
 		}
 		if err != nil {
-			_, _ = from.Close(), to.Close()
+			w.end(from)
+			w.end(to)
 			return
 		}
 	}
