@@ -39,6 +39,8 @@ func (s *streams) exec(w http.ResponseWriter, r *http.Request) error {
 	serve := api.HandleContainerExec(func(ctx context.Context, _, _, _ string, argv []string, to api.AttachIO) error {
 		return runIn(ctx, client, container, argv, to)
 	}, api.WithExecStreamIdleTimeout(streamIdleTimeout), api.WithExecStreamCreationTimeout(streamCreationTimeout))
+	w, r, done := untilGone(w, r)
+	defer done()
 	serve(w, r)
 	return nil
 }
@@ -87,6 +89,8 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) error {
 			Resize: sizes(ctx, to.Resize()),
 		})
 	}, api.WithExecStreamIdleTimeout(streamIdleTimeout), api.WithExecStreamCreationTimeout(streamCreationTimeout))
+	w, r, done := untilGone(w, r)
+	defer done()
 	serve(w, r)
 	return nil
 }
