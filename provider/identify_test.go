@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,13 +40,13 @@ func (n *noWay) For(_ context.Context, user string) (site.Site, error) {
 // spool. A rule that fits no pod names carl.
 func mapsToAda(ctx context.Context) (*Reconciler, *noWay) {
 	way := &noWay{}
+	ids := newIdentities(identity.Map{
+		{Namespaces: []string{"nobody-s"}, Identity: identity.Identity{User: "carl"}},
+		{Identity: identity.Identity{User: "ada"}},
+	})
 	return &Reconciler{
-		registry: newRegistry(translate.Names{Cluster: "c", Node: "hpc"}),
-		identities: newIdentities(identity.Map{
-			{Namespaces: []string{"nobody-s"}, Identity: identity.Identity{User: "carl"}},
-			{Identity: identity.Identity{User: "ada"}},
-		}),
-		people: &people{sites: way, life: ctx, uids: &UIDs{}, read: func() {}, all: map[string]*acquaintance{
+		registry: newRegistry(translate.Names{Cluster: "c", Node: "hpc"}), identities: ids,
+		people: &people{sites: way, life: ctx, uids: &UIDs{}, read: func() {}, named: func() []string { return ids.get().Users() }, all: map[string]*acquaintance{
 			"ada": {user: &hpcUser{name: "ada"}}, "bob": {user: &hpcUser{name: "bob"}, err: errBeingRead},
 		}},
 		keys:     keySource{secret: []byte(strings.Repeat("k", 32))},
@@ -120,6 +121,29 @@ func TestInventedUsersTakeNoMemory(t *testing.T) {
 		assert.Empty(t, way.tried)
 		assert.Len(t, r.people.all, 2)
 		assert.Len(t, r.recorder.(*record.FakeRecorder).Events, 1)
+	})
+}
+
+// With a rule for "{namespace}" whoever makes namespaces makes users.
+func TestAUserWhoCannotBeReadIsForgottenWhenNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := mapsToAda(t.Context())
+		ask := func(name string) {
+			_, err := r.people.user(name)
+			require.Error(t, err)
+		}
+		ask("gone")
+		ask("carl")
+		for range 20 { // as a gang that waits does
+			ask("waiting")
+			time.Sleep(readAgainLongest)
+		}
+		synctest.Wait()
+		assert.False(t, r.people.knows("gone"))
+		assert.True(t, r.people.knows("waiting"))
+		assert.True(t, r.people.knows("carl"), "a rule names this one")
+		ask("gone")
+		assert.True(t, r.people.knows("gone"), "it is tried again for who asks")
 	})
 }
 

@@ -75,6 +75,9 @@ type people struct {
 	// load reads what the spool holds of a user's; read is told when that is done.
 	load func(context.Context, *hpcUser) error
 	read func()
+	// named are those who are read though nobody asks for them: what their spools hold may
+	// need to be given back.
+	named func() []string
 	// metrics count what is done with the sites; they may be nil.
 	metrics *metrics.Process
 
@@ -85,8 +88,9 @@ type people struct {
 
 // acquaintance is a user whose spool is being read, or has been.
 type acquaintance struct {
-	user *hpcUser
-	err  error // why it is not read yet; nil once it is
+	user  *hpcUser
+	err   error     // why it is not read yet; nil once it is
+	asked time.Time // when somebody last asked for the user
 }
 
 func newPeople(life context.Context, o Options, root string, counted *metrics.Process, load func(context.Context, *hpcUser) error, read func()) *people {
@@ -134,6 +138,7 @@ func (p *people) user(name string) (*hpcUser, error) {
 		p.all[name] = a
 		go p.get(a)
 	}
+	a.asked = time.Now()
 	if a.err != nil {
 		return nil, fmt.Errorf("as user %s: %w", name, a.err)
 	}
@@ -165,8 +170,12 @@ const (
 	readAgainLongest = 30 * time.Second
 )
 
-// get tries until a user's spool is read. The user is the one of this goroutine until
-// then.
+// unasked is how long a user's spool is tried to be read that nobody asks for: gangs that
+// wait for it ask at least every readAgainLongest.
+const unasked = 10 * readAgainLongest
+
+// get tries until a user's spool is read, or nobody waits for it: a namespace may be mapped
+// to a user who does not exist. The user is the one of this goroutine until then.
 func (p *people) get(a *acquaintance) {
 	log := logr.FromContextOrDiscard(p.life).WithValues("user", a.user.name)
 	said := ""
@@ -189,7 +198,23 @@ func (p *people) get(a *acquaintance) {
 			return
 		case <-time.After(pause):
 		}
+		if p.giveUp(a) {
+			log.Info("nobody asks for the user any more, whose spool could not be read")
+			return
+		}
 	}
+}
+
+// giveUp forgets a user whose spool has not been read, if nobody needs it.
+func (p *people) giveUp(a *acquaintance) bool {
+	named := p.named()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(named, a.user.name) || time.Since(a.asked) < unasked {
+		return false
+	}
+	delete(p.all, a.user.name)
+	return true
 }
 
 // firstUID is the least uid of ordinary users (UID_MIN in login.defs(5)): below are root
@@ -266,6 +291,7 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options, counted *metrics
 		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])
 	}
 	r.people = newPeople(ctx, o, r.config.Spool, counted, load, r.lookAtAll)
+	r.people.named = func() []string { return r.identities.get().Users() }
 	if o.OnlyUser != "" {
 		return r.people.now(ctx, o.OnlyUser)
 	}

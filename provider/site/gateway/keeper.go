@@ -26,8 +26,8 @@ type KeepOptions struct {
 	First, Most time.Duration
 	// Lasting is how long is waited after a LastingError; 5 min if zero.
 	Lasting time.Duration
-	// Idle is how long a gateway is kept that nobody calls; 0 for ever. The next call
-	// starts it again. Slept is called when it has been ended for that.
+	// Idle is how long a gateway is kept, or tried again, that nobody calls; 0 for ever. The
+	// next call starts it again. Slept is called when it has been ended for that.
 	Idle  time.Duration
 	Slept func()
 	// StartTimeout bounds one start, which may have to bring the agent to a login node,
@@ -121,6 +121,11 @@ func (k *Keeper) run(ctx context.Context) {
 		}
 		k.pause(ctx, pause, err)
 		pause = min(2*pause, k.options.Most)
+		if k.fallAsleep() {
+			k.options.Log.Debug("a gateway could not be started, and nobody calls it; it is tried again when somebody does")
+			k.sleep(ctx)
+			pause = k.options.First
+		}
 	}
 }
 
@@ -166,7 +171,7 @@ func (k *Keeper) untilIdle(ctx context.Context, c *Client) bool {
 func (k *Keeper) fallAsleep() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.calls > 0 || time.Since(k.used) < k.options.Idle {
+	if k.options.Idle <= 0 || k.calls > 0 || time.Since(k.used) < k.options.Idle {
 		return false
 	}
 	k.client, k.settled, k.tried = nil, false, make(chan struct{})

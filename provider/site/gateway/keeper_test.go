@@ -128,3 +128,17 @@ type missingProgram struct{}
 
 func (*missingProgram) Error() string { return errMissing.Error() }
 func (*missingProgram) Unwrap() error { return errMissing }
+
+func TestAGatewayThatCannotBeStartedIsNotTriedForEverForNobody(t *testing.T) {
+	s := &starter{t: t, fail: errors.New("no such user")}
+	slept := make(chan struct{}, 10)
+	k := gateway.Keep(s.start, gateway.KeepOptions{
+		First: 10 * time.Millisecond, Most: 20 * time.Millisecond,
+		Idle: 200 * time.Millisecond, Slept: func() { slept <- struct{}{} }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	t.Cleanup(func() { assert.NoError(t, k.Close()) })
+	require.ErrorIs(t, k.Ready(t.Context()), site.ErrUnreachable)
+	<-slept
+	s.set(nil)
+	assert.NoError(t, k.Ready(t.Context()), "who calls it has it tried at once")
+}
