@@ -237,39 +237,30 @@ func TestRunReportsThatAgentsCannotBeStarted(t *testing.T) {
 	assert.Contains(t, j.result().Message, "starting the agents by srun")
 }
 
-func TestRunPassesTheEndOn(t *testing.T) {
-	ready := filepath.Join(t.TempDir(), "ready")
-	j := newJob(t, "trap 'exit 5' TERM; echo >"+ready+"; while :; do sleep 0.05; done")
+// untilReady is a context that ends when a script runs the command.
+func untilReady(t *testing.T) (ctx context.Context, command string) {
+	t.Helper()
+	pipe := filepath.Join(t.TempDir(), "ready")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	go func() {
 		defer cancel()
-		for {
-			if _, err := os.Stat(ready); err == nil || ctx.Err() != nil {
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		_, _ = os.ReadFile(pipe) // returns when somebody has written to it
 	}()
+	return ctx, "echo >" + pipe
+}
+
+func TestRunPassesTheEndOn(t *testing.T) {
+	ctx, ready := untilReady(t)
+	j := newJob(t, "trap 'exit 5' TERM; "+ready+"; while :; do sleep 0.05; done")
 	code, err := j.run(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, 5, code)
 }
 
 func TestAJobThatWasAskedToEndHasNotSucceeded(t *testing.T) {
-	ready := filepath.Join(t.TempDir(), "ready")
-	j := newJob(t, "trap 'exit 0' TERM; echo >"+ready+"; while :; do sleep 0.05; done")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		defer cancel()
-		for ctx.Err() == nil {
-			if _, err := os.Stat(ready); err == nil {
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
+	ctx, ready := untilReady(t)
+	j := newJob(t, "trap 'exit 0' TERM; "+ready+"; while :; do sleep 0.05; done")
 	code, err := j.run(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, 143, code)
