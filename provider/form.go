@@ -15,22 +15,18 @@ import (
 // can hold up the rest of its gang.
 func (s *state) admit(site hpcView) {
 	for _, p := range s.pods {
-		if terminal(p.pod) || p.deleting() {
+		if terminal(p.pod) || p.deleting() || p.rejection != nil {
+			continue
+		}
+		if p.rejection = cmp.Or(s.foreign(p), s.oversized(p)); p.rejection != nil {
 			continue
 		}
 		wishes, rejection := s.wish(p, site)
 		if p.rejection != nil {
 			continue
 		}
-		if p.rejection = cmp.Or(s.foreign(p), s.oversized(p)); p.rejection != nil {
-			continue
-		}
 		if p.admitted() {
-			// What was accepted once stays so: it may run by now. But annotations can be
-			// changed after that, and must not get what the pod could not have had.
-			if p.rejection = p.claimRejection(site.site); rejection != nil && rejection.Reason == wellknown.ReasonNotAllowed {
-				p.rejection = rejection
-			}
+			p.rejection = p.claimRejection(site.site) // what was accepted once stays so: it may run by now
 			continue
 		}
 		if rejection == nil {
@@ -49,8 +45,9 @@ func (s *state) admit(site hpcView) {
 	s.wishes = s.identity.Complete(s.wishes)
 }
 
-// wish adds a pod's wishes to the gang's. One that contradicts those of the
-// pods before it cannot be granted.
+// wish adds a pod's wishes to the gang's. One that contradicts those of the pods before it
+// cannot be granted. One that is not allowed refuses an accepted pod too: annotations can be
+// changed after that, and must not get what the pod could not have had.
 func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
 	offer := site.offer()
 	if p.admitted() {
@@ -61,7 +58,8 @@ func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Re
 		return wishes, rejection
 	}
 	if why := s.identity.Refuse(wishes); why != "" && !s.holds(p) {
-		return wishes, &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
+		p.rejection = &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
+		return wishes, p.rejection
 	}
 	if translate.OnHost(p.pod) {
 		wishes.Runtime = translate.RuntimeHost

@@ -63,3 +63,17 @@ func TestAUsersLimitIsToldForAGangWithoutPlaces(t *testing.T) {
 	assert.Equal(t, wellknown.ReasonNotAllowed, fresh.rejection.Reason)
 	assert.Contains(t, fresh.rejection.Message, "its gang has 1000 pods")
 }
+
+func TestWhatARefusedPodAsksForCountsForNobody(t *testing.T) {
+	c := newScene(t)
+	c.s.identity = identity.Identity{User: "ada"}
+	stranger, good := c.worker(0), c.worker(1)
+	stranger.identity, good.identity = identity.Identity{User: "bob"}, c.s.identity
+	stranger.pod.Annotations = map[string]string{wellknown.AnnotationAccount: "bio"}
+	good.pod.Annotations = map[string]string{wellknown.AnnotationAccount: "physics"}
+	s := c.decide()
+	require.NotNil(t, stranger.rejection)
+	assert.Equal(t, wellknown.ReasonNoHPCUser, stranger.rejection.Reason)
+	assert.Nil(t, good.rejection)
+	assert.Equal(t, "physics", s.wishes.Account)
+}
