@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -54,6 +56,22 @@ func TestChaos(t *testing.T) {
 	storming(t, seed, duration, kills)
 }
 
+func TestAStormRemovesTheRecordsOfAnEarlierOne(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{historyFile, violationsFile, nodeLogFile, deedsFile, "my notes"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("earlier"), 0o600))
+	}
+	journal, err := openJournal(dir)
+	require.NoError(t, err)
+	require.NoError(t, journal.Close())
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(dir, deedsFile), filepath.Join(dir, "my notes")}, left)
+	text, err := os.ReadFile(journal.Name())
+	require.NoError(t, err)
+	assert.Empty(t, text)
+}
+
 // breeze is the short form.
 func breeze(t *testing.T) {
 	spool := smallFilesystem(t)
@@ -88,11 +106,27 @@ func storming(t *testing.T, seed uint64, duration time.Duration, kills int) {
 	}
 	s := newStorm(t, environmentWith(t, o), seed, spool)
 	s.blocks, s.patience, s.dir = blocks, 6*time.Minute, filepath.Join(chaosDir, strconv.FormatUint(seed, 10))
-	require.NoError(t, os.MkdirAll(s.dir, 0o755))
-	s.journal, err = os.Create(filepath.Join(s.dir, "deeds.log"))
+	s.journal, err = openJournal(s.dir)
 	require.NoError(t, err)
 	defer s.journal.Close() //nolint:errcheck // its lines are in memory as well
 	s.blow(plan(seed, duration, chaosLanes(kills, overSSH)))
+}
+
+// The records of a storm.
+const deedsFile, historyFile, violationsFile, nodeLogFile = "deeds.log", "history.json", "violations.txt", "node.log"
+
+// openJournal begins the records of a storm in a directory. Those of an earlier one of the same
+// seed go: if this one is broken off they would be taken for its own.
+func openJournal(dir string) (*os.File, error) {
+	for _, name := range []string{historyFile, violationsFile, nodeLogFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("removing what an earlier storm has left: %w", err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("beginning the storm's records: %w", err)
+	}
+	return os.Create(filepath.Join(dir, deedsFile))
 }
 
 // lockFile is a node's lock beside its spool, which may be full or frozen.
@@ -265,7 +299,7 @@ func (s *storm) keep(history checker.History, violations []checker.Violation) {
 	node, err := os.ReadFile(s.env.Node.LogFile())
 	require.NoError(s, err)
 	for name, data := range map[string][]byte{
-		"history.json": text, "violations.txt": []byte(joinLines(words)), "node.log": node,
+		historyFile: text, violationsFile: []byte(joinLines(words)), nodeLogFile: node,
 	} {
 		assert.NoError(s, os.WriteFile(filepath.Join(s.dir, name), data, 0o644))
 	}
