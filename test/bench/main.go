@@ -44,10 +44,7 @@ func main() {
 			}
 			// What has been measured before an error is told all the same.
 			err = b.run(cmd.Context(), chosen)
-			if err := errors.Join(b.report.print(cmd.OutOrStdout()), b.report.save(file)); err != nil {
-				return err
-			}
-			return err
+			return errors.Join(err, b.report.print(cmd.OutOrStdout()), b.report.save(file))
 		},
 	}
 	var names []string
@@ -62,7 +59,7 @@ func main() {
 	cmd.Flags().StringVar(&b.sshd, "sshd", "/usr/sbin/sshd", "OpenSSH's server, for the launch")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		os.Exit(harness.ExitCode(err))
 	}
 }
 
@@ -152,7 +149,7 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 		Root: root, Name: b.name, Dir: b.dir(), WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
 	})
 	if err != nil {
-		return err
+		return harness.Interrupted(ctx, err)
 	}
 	defer func() {
 		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(b.dir()))
@@ -173,11 +170,12 @@ func (b *bench) dir() string { return filepath.Join(baseDir, b.name) }
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {
 	var errs []error
 	for _, m := range chosen {
-		if ctx.Err() != nil {
-			break
-		}
 		fmt.Fprintf(os.Stderr, "measuring %s\n", m.name)
-		if err := m.measure(b, ctx); err != nil {
+		err := m.measure(b, ctx)
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, harness.Interrupted(ctx, err))...)
+		}
+		if err != nil {
 			err = fmt.Errorf("measuring %s: %w", m.name, err)
 			fmt.Fprintln(os.Stderr, err) // what follows may take long
 			errs = append(errs, err)

@@ -124,6 +124,9 @@ func (r *report) add(measurement string, figures ...figure) {
 // highest behind it where there are several.
 func (r *report) print(w io.Writer) error {
 	var text bytes.Buffer
+	if len(r.Figures) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tbare\tours\tunit\tratio\tgoal\t") //nolint:errcheck // Flush tells
 	last := ""

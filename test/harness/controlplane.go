@@ -31,7 +31,7 @@ const startWait = 20 * time.Second
 // "devcluster up".
 func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer, flags ...string) (*ControlPlane, error) {
 	c := &ControlPlane{bin: bin, dir: dir}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "devcluster"), append([]string{"up", "--dir", dir, "--detach"}, flags...)...)
+	cmd := c.command(ctx, "devcluster", append([]string{"up", "--dir", dir, "--detach"}, flags...)...)
 	cmd.Stderr = progress
 	// Asked, it ends what it has begun; killed, it would leave that behind.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -46,9 +46,17 @@ func StartControlPlane(ctx context.Context, bin, dir string, progress io.Writer,
 	return c, nil
 }
 
+// command is one of its programs. It has a session of its own, so that a Ctrl-C, and the next
+// one, is for this program alone, which then ends all in order.
+func (c *ControlPlane) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, program), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
 // Stop ends it. Doing so twice does no harm.
 func (c *ControlPlane) Stop(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), "down", "--dir", c.dir).CombinedOutput()
+	out, err := c.command(ctx, "devcluster", "down", "--dir", c.dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ending the control plane: %w: %s", err, out)
 	}
@@ -117,7 +125,7 @@ func (c *ControlPlane) AuditLogs() ([]string, error) {
 // Kubectl runs kubectl as the administrator and returns what it prints. The
 // error of a failed command carries its words.
 func (c *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), args...)
+	cmd := c.command(ctx, "kubectl", args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, words strings.Builder
@@ -148,7 +156,7 @@ func (c *ControlPlane) credentials(ctx context.Context, name, user, out string, 
 	if address != "" {
 		args = append(args, "--ip", address)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), args...)
+	cmd := c.command(ctx, "devcluster", args...)
 	if words, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making the credentials of %s: %w: %s", name, err, words)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/gangline/gangline/test/harness"
 )
 
 func main() {
@@ -33,7 +35,7 @@ func part() int {
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
-		return 1
+		return harness.ExitCode(err)
 	}
 	return 0
 }

@@ -61,6 +61,9 @@ func (r *report) aim(goal string, met bool) {
 }
 
 func (r *report) print(to io.Writer) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s\n\n", r.title)
 	fmt.Fprintln(w, "what\tfigure\tgoal\tmet")

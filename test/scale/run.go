@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gangline/gangline/test/harness"
 	"github.com/gangline/gangline/test/simulator"
 	"github.com/gangline/gangline/test/soak"
 )
@@ -45,7 +46,7 @@ func (r *run) all(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil {
+		if err = harness.Interrupted(ctx, err); err != nil && !errors.Is(err, harness.ErrInterrupted) {
 			err = fmt.Errorf("%w\nthe end of the node's log:\n%s", err, r.node.LogTail())
 		}
 		err = errors.Join(err, r.stop())

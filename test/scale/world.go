@@ -49,7 +49,7 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 	w := &world{}
 	err := w.start(ctx, s)
 	if err != nil {
-		return nil, errors.Join(err, w.stop())
+		return nil, errors.Join(harness.Interrupted(ctx, err), w.stop())
 	}
 	return w, nil
 }
