@@ -37,7 +37,7 @@ const (
 func (b *bench) measureLoad(ctx context.Context) (err error) {
 	l := load{bench: *b}
 	l.env, err = harness.Start(ctx, harness.Options{
-		Root: b.root, Name: b.name + "-load", Dir: filepath.Join(b.dir(), "load"), WorkloadManager: "slurm", Nodes: nodes,
+		Root: b.root, Name: b.name + "-load", Dir: filepath.Join(b.dir, "load"), WorkloadManager: "slurm", Nodes: nodes,
 		ControlPlane: b.env.ControlPlane, Progress: os.Stderr,
 		Slurm: func(c *slurm.Config) { c.CPUs, c.MemoryMB = 512, 1<<20 },
 	})
@@ -282,7 +282,7 @@ func (l *load) take(ctx context.Context) (moment, error) {
 		return m, err
 	}
 	m.writes = writes["pods"] + writes["pods/status"]
-	m.processes, err = processes(l.dir(), l.env.Slurm.SharedDir())
+	m.processes, err = processes(l.dir, l.env.Slurm.SharedDir())
 	return m, err
 }
 

@@ -88,9 +88,6 @@ func measurements() []measurement {
 	}
 }
 
-// baseDir is where all but Slurm's files go.
-const baseDir = "/var/lib/gangline-dev"
-
 func choose(only []string) ([]measurement, error) {
 	var chosen []measurement
 	var names []string
@@ -120,6 +117,7 @@ type bench struct {
 	window       time.Duration // for which what nothing changes costs is watched, each of some times
 	settle       time.Duration // from a start on, which is no steady state
 	root, sshd   string
+	dir          string // where all but Slurm's files go
 	report       *report
 	env          *harness.Environment
 	config       *rest.Config
@@ -145,14 +143,21 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
+	if b.dir, err = harness.RunDir(ctx, root, b.name, os.Stderr); err != nil {
+		return err
+	}
 	b.env, err = harness.Start(ctx, harness.Options{
-		Root: root, Name: b.name, Dir: b.dir(), WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
+		Root: root, Name: b.name, Dir: b.dir, WorkloadManager: "slurm", Nodes: nodes, Progress: os.Stderr,
 	})
 	if err != nil {
-		return harness.Interrupted(ctx, err)
+		return errors.Join(harness.Interrupted(ctx, err), os.RemoveAll(b.dir))
 	}
 	defer func() {
-		err = errors.Join(err, b.env.Stop(context.WithoutCancel(ctx)), os.RemoveAll(b.dir()))
+		stopped := b.env.Stop(context.WithoutCancel(ctx))
+		if stopped == nil { // else the next run clears all of it away
+			stopped = os.RemoveAll(b.dir)
+		}
+		err = errors.Join(err, stopped)
 	}()
 	if b.config, err = clientcmd.BuildConfigFromFlags("", b.env.ControlPlane.Kubeconfig()); err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
@@ -164,8 +169,6 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 	b.pods = clientset.CoreV1().Pods(metav1.NamespaceDefault)
 	return b.measure(ctx, chosen)
 }
-
-func (b *bench) dir() string { return filepath.Join(baseDir, b.name) }
 
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {
 	var errs []error

@@ -88,7 +88,7 @@ func breeze(t *testing.T) {
 // other seed is a node that is far from its site.
 func storming(t *testing.T, seed uint64, duration time.Duration, kills int) {
 	overSSH := seed%2 == 1
-	spools, err := os.MkdirTemp(baseDir, "spools-")
+	spools, err := os.MkdirTemp(runDir, "spools-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(spools) })
 	require.NoError(t, os.Chmod(spools, 0o755))
@@ -131,7 +131,7 @@ func openJournal(dir string) (*os.File, error) {
 
 // lockFile is a node's lock beside its spool, which may be full or frozen.
 func lockFile(t *testing.T) string {
-	dir, err := os.MkdirTemp(baseDir, "locks-")
+	dir, err := os.MkdirTemp(runDir, "locks-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))
@@ -146,7 +146,7 @@ func mortalControlPlane(t *testing.T) *harness.ControlPlane {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()), "mortal-chaos")
+	dir := filepath.Join(runDir, "mortal-chaos")
 	own, err := harness.StartControlPlane(t.Context(), filepath.Join(root(), "bin"), dir, t.Output(), "--respawn", "--port="+port)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -62,7 +62,7 @@ func ambiguousSbatch(w *world, name, script string, jobs int) {
 // toolsWith are Slurm's tools, of which one does what the script says when it is run for
 // the first time; the real one is $real.
 func toolsWith(t *testing.T, special, script string) string {
-	dir, err := os.MkdirTemp(baseDir, "tools-")
+	dir, err := os.MkdirTemp(runDir, "tools-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))

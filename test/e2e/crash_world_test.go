@@ -32,7 +32,7 @@ func controlPlaneDies(outer *world) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()), "mortal")
+	dir := filepath.Join(runDir, "mortal")
 	start := func(flags ...string) *harness.ControlPlane {
 		own, err := harness.StartControlPlane(t.Context(), filepath.Join(root(), "bin"), dir, t.Output(), append(flags, "--port="+port)...)
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func controlPlaneDies(outer *world) {
 func TestSpool(t *testing.T) {
 	t.Parallel()
 	dir := smallFilesystem(t)
-	locks, err := os.MkdirTemp(baseDir, "locks-")
+	locks, err := os.MkdirTemp(runDir, "locks-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(locks) })
 	require.NoError(t, os.Chmod(locks, 0o777))
@@ -99,7 +99,7 @@ func TestSpool(t *testing.T) {
 
 // smallFilesystem is one of some MiB, which the HPC nodes see if they are started later.
 func smallFilesystem(t *testing.T) string {
-	dir, err := os.MkdirTemp(baseDir, "small-")
+	dir, err := os.MkdirTemp(runDir, "small-")
 	require.NoError(t, err)
 	uid, gid, _, err := slurm.EnsureUser(t.Context(), "hpcuser")
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ type slowTools struct {
 }
 
 func slowSbatch(t *testing.T) slowTools {
-	dir, err := os.MkdirTemp(baseDir, "tools-")
+	dir, err := os.MkdirTemp(runDir, "tools-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))

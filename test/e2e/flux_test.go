@@ -153,7 +153,7 @@ func fluxOutage(w *world) {
 // TestWithoutFlux runs the built program where Flux's library is not.
 func TestWithoutFlux(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp(baseDir, "without-flux-")
+	dir, err := os.MkdirTemp(runDir, "without-flux-")
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	uid, gid, _, err := slurm.EnsureUser(t.Context(), "hpcuser")

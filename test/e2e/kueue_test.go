@@ -48,7 +48,7 @@ func startKueue(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()), "kueue-manager")
+	dir := filepath.Join(runDir, "kueue-manager")
 	kueue, err := harness.StartKueue(ctx, control, root(), dir)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -17,9 +17,13 @@ import (
 	"github.com/gangline/gangline/test/harness"
 )
 
-// control is the control plane that all groups share. TestMain sets it once,
-// before any test runs.
-var control *harness.ControlPlane
+// control is the control plane that all groups share, and runDir where this run's files are:
+// what a run that is killed leaves there, the next one clears away. TestMain sets both
+// once, before any test runs.
+var (
+	control *harness.ControlPlane
+	runDir  string
+)
 
 func root() string {
 	dir, err := filepath.Abs("../..")
@@ -29,21 +33,22 @@ func root() string {
 	return dir
 }
 
-const baseDir = "/var/lib/gangline-dev/e2e"
-
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
 	log.SetLogger(logr.Discard()) // the client's own; the tests say what they see
-	dir := filepath.Join(baseDir, fmt.Sprint(os.Getpid()))
-	defer os.RemoveAll(dir) //nolint:errcheck // only files of tests that have ended
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var err error
+	if runDir, err = harness.RunDir(ctx, root(), "e2e", os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(runDir) //nolint:errcheck // only files of tests that have ended
 	// Kubernetes' own PodGroups are off by default.
-	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(dir, "cluster"), os.Stderr,
+	control, err = harness.StartControlPlane(ctx, filepath.Join(root(), "bin"), filepath.Join(runDir, "cluster"), os.Stderr,
 		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true",
 		"--audit-users="+harness.ControllerUser, "--audit-users="+harness.NodeUser)
 	if err != nil {
@@ -51,7 +56,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := 1
-	controller, err := harness.StartController(ctx, control, root(), filepath.Join(dir, "controller"))
+	controller, err := harness.StartController(ctx, control, root(), filepath.Join(runDir, "controller"), false)
 	if err == nil {
 		flag.Parse() // m.Run would, too late for what is looked up
 		whole := wholeSuite()
@@ -85,7 +90,7 @@ func environmentWith(t *testing.T, o harness.Options) *harness.Environment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	o.Root, o.Dir, o.Cluster = root(), filepath.Join(baseDir, fmt.Sprint(os.Getpid()), o.Name), o.Name
+	o.Root, o.Dir, o.Cluster = root(), filepath.Join(runDir, o.Name), o.Name
 	o.Progress = t.Output()
 	if o.ControlPlane == nil {
 		o.ControlPlane = control

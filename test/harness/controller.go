@@ -37,9 +37,9 @@ const (
 
 // StartController installs the TrainJob API and its runtimes, and starts a
 // gangline-controller with exactly its own rights. It is ready when admission
-// answers.
-func StartController(ctx context.Context, control *ControlPlane, root, dir string) (*Controller, error) {
-	c := &Controller{process: process{dir: dir, name: controllerName}, control: control, root: root}
+// answers. It dies with this program unless it is detached.
+func StartController(ctx context.Context, control *ControlPlane, root, dir string, detached bool) (*Controller, error) {
+	c := &Controller{process: process{dir: dir, name: controllerName, detached: detached}, control: control, root: root}
 	if err := c.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("preparing gangline-controller: %w", err)
 	}

@@ -94,13 +94,13 @@ func Start(ctx context.Context, o Options) (_ *Environment, err error) {
 		}
 		e.ownsControlPlane = true
 		fmt.Fprintln(o.Progress, "starting gangline-controller")
-		if e.Controller, err = StartController(ctx, e.ControlPlane, o.Root, filepath.Join(o.Dir, "controller")); err != nil {
+		if e.Controller, err = StartController(ctx, e.ControlPlane, o.Root, filepath.Join(o.Dir, "controller"), o.Detach); err != nil {
 			return nil, err
 		}
 	}
 	node := NodeOptions{
 		ControlPlane: e.ControlPlane, Root: o.Root, Dir: filepath.Join(o.Dir, "node"), Name: o.Name, Address: o.Address,
-		Programs: o.Programs, Env: o.Env,
+		Programs: o.Programs, Env: o.Env, Detach: o.Detach,
 	}
 	switch o.WorkloadManager {
 	case "slurm":

@@ -41,6 +41,8 @@ type NodeOptions struct {
 	Fault string
 	// Env are variables of the node's environment, besides its own.
 	Env []string
+	// Detach lets the process outlive this program.
+	Detach bool
 	// Configure fills in the workload manager and what else differs.
 	Configure func(*provider.Config)
 }
@@ -54,7 +56,7 @@ type Node struct {
 
 // StartNode prepares and starts a virtual node, and waits until it is Ready.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	n := &Node{process: process{dir: o.Dir, name: "gangline-node"}, options: o, config: filepath.Join(o.Dir, "node.yaml")}
+	n := &Node{process: process{dir: o.Dir, name: "gangline-node", detached: o.Detach}, options: o, config: filepath.Join(o.Dir, "node.yaml")}
 	if err := n.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("preparing the virtual node %s: %w", o.Name, err)
 	}

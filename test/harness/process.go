@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,13 +21,15 @@ import (
 // goes to a file of its directory.
 type process struct {
 	dir, name string
+	detached  bool // it outlives this program
 
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
 // start runs the prepared command. It gets a session of its own, so that a
-// Ctrl-C meant for this program does not reach it.
+// Ctrl-C meant for this program does not reach it, and dies with this program
+// unless it is detached.
 func (p *process) start(cmd *exec.Cmd) error {
 	log, err := os.OpenFile(p.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -39,12 +42,32 @@ func (p *process) start(cmd *exec.Cmd) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	if err := startProgram(cmd); err != nil {
+	if !p.detached {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	exited := make(chan struct{})
+	if err := StartOnThread(cmd, func() { close(exited) }); err != nil {
 		return fmt.Errorf("starting %s: %w", p.name, err)
 	}
-	p.cmd, p.exited = cmd, make(chan struct{})
-	go func() { _ = cmd.Wait(); close(p.exited) }()
+	p.cmd, p.exited = cmd, exited
 	return nil
+}
+
+// StartOnThread starts a command from a thread that lives as long as the command does, and
+// calls ended at its end: a Pdeathsig is sent when the *thread* that started a process ends,
+// not the program.
+func StartOnThread(cmd *exec.Cmd, ended func()) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := startProgram(cmd)
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			ended()
+		}
+	}()
+	return <-started
 }
 
 // waitReady waits until a URL of the process answers 200.

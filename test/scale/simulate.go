@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gangline/gangline/test/harness"
 	"github.com/gangline/gangline/test/simulator"
 )
 
@@ -82,12 +83,13 @@ func startSimulator(ctx context.Context, dir string, uid, gid int, o simulated) 
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // they are the system's
 	}
-	if err := cmd.Start(); err != nil {
+	exited := make(chan struct{})
+	if err := harness.StartOnThread(cmd, func() { close(exited) }); err != nil {
 		return client, nil, fmt.Errorf("starting the simulator: %w", err)
 	}
 	stop = func() error {
 		err := cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-exited
 		if errors.Is(err, os.ErrProcessDone) {
 			return nil
 		}

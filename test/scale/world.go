@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,18 +58,21 @@ func (w *world) start(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join("/var/lib/gangline-dev/scale", fmt.Sprint(os.Getpid()))
-	// The spool is in memory: it stands for a fast shared filesystem, and no disk is measured.
-	shared, err := os.MkdirTemp("/dev/shm", "gangline-scale-")
+	dir, err := harness.RunDir(ctx, s.root, "scale", s.progress)
 	if err != nil {
-		return fmt.Errorf("making the spool: %w", err)
+		return err
+	}
+	// The spool is in memory: it stands for a fast shared filesystem, and no disk is measured.
+	shared, err := harness.MemoryDir(dir)
+	if err != nil {
+		return err
 	}
 	w.ends = append(w.ends, func() error { return errors.Join(os.RemoveAll(shared), os.RemoveAll(dir)) })
-	if err := errors.Join(os.Chmod(shared, 0o755), os.Chown(shared, uid, gid)); err != nil {
+	if err := os.Chown(shared, uid, gid); err != nil {
 		return fmt.Errorf("making the spool: %w", err)
 	}
 	fmt.Fprintln(s.progress, "starting the Kubernetes control plane")
-	w.control, err = harness.StartControlPlane(ctx, filepath.Join(s.root, "bin"), filepath.Join(dir, "cluster"), io.Discard)
+	w.control, err = harness.StartControlPlane(ctx, filepath.Join(s.root, "bin"), filepath.Join(dir, "cluster"), s.progress)
 	if err != nil {
 		return err
 	}

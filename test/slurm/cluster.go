@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -61,7 +62,11 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	lifeline, err := startSupervisor(ctx, p, progress)
 	if err != nil {
-		return nil, fmt.Errorf("start the dev Slurm: %w", err)
+		err = fmt.Errorf("start the dev Slurm: %w", err)
+		if !p.Detach { // the error has the logs' last words
+			err = errors.Join(err, removeEnded(p.Dir))
+		}
+		return nil, err
 	}
 	c, err := Attach(p.Dir)
 	if err != nil {
@@ -106,7 +111,8 @@ func startSupervisor(ctx context.Context, p plan.Plan, progress io.Writer) (io.C
 		lifeline.Close()
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // its events and its lock tell how it fares
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }() // its events and its lock tell how it fares
 	stop := context.AfterFunc(ctx, func() { lifeline.Close() })
 	_, err = lifeline.Write(data)
 	if err == nil {
@@ -117,6 +123,7 @@ func startSupervisor(ctx context.Context, p plan.Plan, progress io.Writer) (io.C
 	}
 	if err != nil {
 		lifeline.Close()
+		<-ended // it has taken down what there was
 		return nil, err
 	}
 	return lifeline, nil
@@ -175,6 +182,31 @@ func Down(ctx context.Context, dir string, keepFiles bool) error {
 		return nil
 	}
 	if err := supervisor.Remove(dir); err != nil {
+		return fmt.Errorf("remove the dev Slurm in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// RemoveLeft removes the files of clusters in directories of their names that have ended
+// with the program that started them, when that was killed.
+func RemoveLeft() error {
+	dirs, err := filepath.Glob(filepath.Join(baseDir, "*"))
+	if err != nil {
+		return fmt.Errorf("look for left files: %w", err)
+	}
+	var failed []error
+	for _, dir := range dirs {
+		if p, err := plan.Load(dir); err == nil && !p.Detach {
+			failed = append(failed, removeEnded(dir))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// removeEnded removes the files of a cluster that does not run any more; one that runs is
+// somebody's.
+func removeEnded(dir string) error {
+	if err := supervisor.Remove(dir); err != nil && !errors.Is(err, ErrRunning) {
 		return fmt.Errorf("remove the dev Slurm in %s: %w", dir, err)
 	}
 	return nil

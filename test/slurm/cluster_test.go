@@ -162,6 +162,39 @@ func TestKillingTheSupervisorTakesEverythingDown(t *testing.T) {
 	assert.NoDirExists(t, c.Dir())
 }
 
+func TestAStartThatIsBrokenOffLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), startWithin)
+	defer cancel()
+	name := "t" + randomHex()
+	_, err := Start(ctx, Config{Name: name, Nodes: 1, Progress: writerFunc(func(step string) {
+		if strings.Contains(step, "starting slurmd") {
+			assert.DirExists(t, Dir(name))
+			cancel()
+		}
+	})})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NoDirExists(t, Dir(name))
+	assert.Empty(t, tracesOf(t, Dir(name)))
+}
+
+func TestFilesOfAKilledProgramsClusterAreRemovedAndNoOthers(t *testing.T) {
+	left, runs := ForTest(t, Config{Nodes: 1}), ForTest(t, Config{Nodes: 1})
+	require.NoError(t, left.lifeline.Close()) // as the end of this program would
+	require.Eventually(t, func() bool {
+		err := RemoveLeft()
+		_, gone := os.Stat(left.Dir())
+		return err == nil && os.IsNotExist(gone)
+	}, 20*time.Second, 100*time.Millisecond)
+	assert.Empty(t, tracesOf(t, left.Dir()))
+	_, err := runs.Status(t.Context())
+	require.NoError(t, err)
+}
+
+// writerFunc is told what is written.
+type writerFunc func(string)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
+
 func TestTwoClustersRunSideBySide(t *testing.T) {
 	started := make(chan *Cluster, 2)
 	for range 2 {

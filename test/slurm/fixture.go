@@ -3,14 +3,11 @@ package slurm
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/gangline/gangline/test/slurm/internal/supervisor"
 )
 
 const (
@@ -26,7 +23,9 @@ func ForTest(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
 	if cfg.Name == "" {
 		cfg.Name = "t" + randomHex()
-		sweep(t)
+		if err := RemoveLeft(); err != nil {
+			t.Logf("remove left files: %v", err)
+		}
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = t.Output()
@@ -48,20 +47,6 @@ func ForTest(t testing.TB, cfg Config) *Cluster {
 		}
 	})
 	return c
-}
-
-// sweep removes what tests that were killed left behind; their processes are gone already.
-func sweep(t testing.TB) {
-	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(baseDir, "t[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"))
-	if err != nil {
-		t.Logf("look for left files: %v", err)
-	}
-	for _, dir := range dirs {
-		if err := supervisor.Remove(dir); err != nil && !errors.Is(err, ErrRunning) {
-			t.Logf("remove left files: %v", err)
-		}
-	}
 }
 
 func showLogs(t testing.TB, c *Cluster) {
