@@ -139,6 +139,9 @@ func (p *peak) bytes() float64 {
 	return p.most
 }
 
+// errPartIsOver is why a profile of a part's processor time is given up.
+var errPartIsOver = fmt.Errorf("the part was over before the %d s of a profile", profileSeconds)
+
 // profile keeps a profile of the node, from the route of its own port. It tells of what
 // goes wrong, and fails nothing.
 func (w *world) profile(ctx context.Context, s settings, kind, name string) {
@@ -152,8 +155,12 @@ func (w *world) profile(ctx context.Context, s settings, kind, name string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.profiles, name+"."+kind), data, 0o600)
 	}
-	if err != nil && ctx.Err() == nil {
-		fmt.Fprintln(s.progress, "no profile:", err)
+	switch {
+	case err == nil:
+	case errors.Is(context.Cause(ctx), errPartIsOver):
+		fmt.Fprintf(s.progress, "no profile of %s: %v\n", name, errPartIsOver)
+	case ctx.Err() == nil:
+		fmt.Fprintf(s.progress, "no profile of %s: %v\n", name, err)
 	}
 }
 

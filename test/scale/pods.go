@@ -139,12 +139,14 @@ func (p seenPod) after(before seenPod) seenPod {
 	return p
 }
 
-// watch begins to watch.
+// watch begins to watch. The watch ends before what it watches.
 func (w *world) watch(ctx context.Context) (*watched, error) {
 	seen := &watched{
 		created: map[string]time.Time{}, ran: map[string]time.Time{}, pods: map[string]seenPod{}, news: make(chan struct{}, 1),
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	factory := informers.NewSharedInformerFactoryWithOptions(w.clients, 0, informers.WithNamespace(namespace), informers.WithTransform(onlySeen))
+	w.ends = append(w.ends, func() error { cancel(); factory.Shutdown(); return nil })
 	seen.informer = factory.Core().V1().Pods().Informer()
 	_, err := seen.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { seen.see(o) },

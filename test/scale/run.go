@@ -111,8 +111,8 @@ func (r *run) ramp(ctx context.Context, b batch, how string) error {
 	if err != nil {
 		return err
 	}
-	following, done := context.WithCancel(ctx)
-	defer done()
+	following, done := context.WithCancelCause(ctx)
+	defer done(errPartIsOver)
 	var high peak
 	go high.follow(following, r.world)
 	go r.world.profile(following, r.settings, "profile", "ramp-"+b.name)
@@ -173,7 +173,9 @@ func (r *run) steady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go r.world.profile(ctx, r.settings, "profile", "steady")
+	following, done := context.WithCancelCause(ctx)
+	defer done(errPartIsOver)
+	go r.world.profile(following, r.settings, "profile", "steady")
 	growth, err := r.follow(ctx)
 	if err != nil {
 		return err

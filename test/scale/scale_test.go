@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -51,6 +54,39 @@ func TestStorm(t *testing.T) {
 	require.NoError(t, r.print(&table))
 	t.Log("\n" + table.String())
 	assert.Contains(t, table.String(), "ended by harm")
+}
+
+func TestTheWatchEndsBeforeWhatItWatches(t *testing.T) {
+	w := &world{clients: fake.NewClientset()}
+	var seen *watched
+	w.ends = append(w.ends, func() error {
+		assert.True(t, seen.informer.IsStopped(), "it would see the API server go")
+		return nil
+	})
+	var err error
+	seen, err = w.watch(t.Context())
+	require.NoError(t, err)
+	assert.False(t, seen.informer.IsStopped())
+	require.NoError(t, w.stop())
+}
+
+func TestAProfileThatAPartIsTooShortForIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cause error
+		says  string
+	}{
+		"the part was over":       {errPartIsOver, "no profile of ramp: the part was over before the 20 s of a profile\n"},
+		"the run was interrupted": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancelCause(t.Context())
+			end(tc.cause)
+			var said bytes.Buffer
+			w := &world{clients: fake.NewClientset(), rest: &rest.Config{}}
+			w.profile(ctx, settings{profiles: t.TempDir(), progress: &said}, "profile", "ramp")
+			assert.Equal(t, tc.says, said.String())
+		})
+	}
 }
 
 func TestParseGauges(t *testing.T) {
