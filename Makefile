@@ -97,8 +97,7 @@ soak: install-tests devcluster build ## Have gangs come and go, and see that not
 .PHONY: bench
 bench: devcluster build ## Measure next to the bare tools: a table, and JSON and pictures in dist/bench (BENCH="--only start --rounds 9")
 	@test/install.sh bench
-	@go run ./test/bench --json dist/bench/figures.json $(BENCH)
-	@test ! -e dist/bench/figures.json || go run -C test/plot . $(CURDIR)/dist/bench/figures.json
+	@go run ./test/bench --pictures $(BENCH)
 
 .PHONY: scale
 scale: devcluster ## Run thousands of simulated pods on a virtual node: a table next to the goals (PODS=10000 GANGS=100 SEED=1), or a storm over them (FAILURES=0.1 KILLS=5): docs/scale.md

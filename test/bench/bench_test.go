@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gangline/gangline/test/harness"
 )
 
 func TestChoose(t *testing.T) {
@@ -38,6 +41,58 @@ func TestChoose(t *testing.T) {
 			assert.Equal(t, tc.want, got)
 		})
 	}
+}
+
+func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rounds, pods int
+		err          string
+	}{
+		"no round":               {0, 1000, "--rounds must be at least 1, not 0"},
+		"no pod":                 {5, 0, "--pods must be at least 1, not 0"},
+		"fewer pods than nobody": {5, -4, "--pods must be at least 1, not -4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench()
+			b.rounds, b.most = tc.rounds, tc.pods
+			assert.EqualError(t, b.run(t.Context(), nil), tc.err)
+		})
+	}
+}
+
+func TestARunThatIsInterruptedSaysNoMore(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	var order string
+	failing := measurement{name: "failing", measure: func(*bench, context.Context) error { order += "f"; return errors.New("failed") }}
+	long := measurement{name: "long", measure: func(*bench, context.Context) error {
+		order += "l"
+		interrupt()
+		return errors.New("kubectl: signal: killed")
+	}}
+	err := newBench().measure(ctx, []measurement{failing, long, failing})
+	require.ErrorIs(t, err, harness.ErrInterrupted)
+	require.EqualError(t, err, "measuring failing: failed\ninterrupted", "what failed before is told")
+	assert.Equal(t, "fl", order, "nothing more is measured")
+	assert.Equal(t, 130, harness.ExitCode(err))
+}
+
+func TestPicturesAreOfTheFileThatWasAskedFor(t *testing.T) {
+	b := newBench()
+	b.root = t.TempDir()
+	plot := filepath.Join(b.root, "test", "plot")
+	require.NoError(t, os.MkdirAll(plot, 0o755))
+	const program = `package main
+import "os"
+func main() { if err := os.WriteFile(os.Args[1]+".svg", nil, 0o600); err != nil { panic(err) } }
+`
+	require.NoError(t, os.WriteFile(filepath.Join(plot, "go.mod"), []byte("module plot\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(plot, "main.go"), []byte(program), 0o600))
+	t.Chdir(t.TempDir())
+	require.NoError(t, b.draw(t.Context(), "mine.json"))
+	assert.FileExists(t, "mine.json.svg")
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	require.ErrorIs(t, b.draw(ctx, "mine.json"), harness.ErrInterrupted)
 }
 
 func TestMedian(t *testing.T) {
@@ -101,7 +156,7 @@ load
 
 func TestFiguresOfOtherRunsStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.json")
-	first, second := &report{Time: time.Unix(100, 0).UTC()}, &report{Time: time.Unix(200, 0).UTC()}
+	first, second := &report{Time: time.Unix(100, 0).UTC(), Machine: machine{CPUs: 2}}, &report{Time: time.Unix(200, 0).UTC(), Machine: machine{CPUs: 64}}
 	first.add("start", figure{What: "a gang starts", Ours: []float64{1}})
 	first.add("load, 20 running pods in gangs of 10", figure{What: "memory", Ours: []float64{1}})
 	first.add("flux 0.77, submissions", figure{What: "Submit", Ours: []float64{1}})
@@ -117,7 +172,9 @@ func TestFiguresOfOtherRunsStay(t *testing.T) {
 	require.Len(t, both.Figures, 3, "what was measured anew is not there twice")
 	assert.Equal(t, "a gang starts", both.Figures[2].What)
 	assert.Equal(t, first.Time, both.Figures[2].Time)
+	assert.Equal(t, first.Machine, both.Figures[2].Machine, "it was measured on the first machine")
 	assert.Zero(t, both.Figures[0].Time)
+	assert.Zero(t, both.Figures[0].Machine)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	require.ErrorContains(t, second.save(path), "to which new ones are to be added")
 }

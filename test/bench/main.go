@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ func main() {
 	b := newBench()
 	var only []string
 	var file string
+	var pictures bool
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure Gangline next to what it stands in for", Args: cobra.NoArgs,
 		SilenceUsage: true, SilenceErrors: true,
@@ -44,7 +46,11 @@ func main() {
 			}
 			// What has been measured before an error is told all the same.
 			err = b.run(cmd.Context(), chosen)
-			return errors.Join(err, b.report.print(cmd.OutOrStdout()), b.report.save(file))
+			err = errors.Join(err, b.report.print(cmd.OutOrStdout()), b.report.save(file))
+			if err == nil && pictures && len(b.report.Figures) > 0 {
+				err = b.draw(cmd.Context(), file)
+			}
+			return err
 		},
 	}
 	var names []string
@@ -55,6 +61,7 @@ func main() {
 	cmd.Flags().IntVar(&b.rounds, "rounds", 5, "how often each is measured, in turn with the other")
 	cmd.Flags().IntVar(&b.most, "pods", 1000, "how many pods the largest load is")
 	cmd.Flags().StringVar(&file, "json", "dist/bench/figures.json", "where the figures go as JSON")
+	cmd.Flags().BoolVar(&pictures, "pictures", false, "draw the figures beside the JSON")
 	cmd.Flags().StringVar(&b.root, "root", ".", "the repository")
 	cmd.Flags().StringVar(&b.sshd, "sshd", "/usr/sbin/sshd", "OpenSSH's server, for the launch")
 	if err := cmd.ExecuteContext(ctx); err != nil {
@@ -124,9 +131,20 @@ type bench struct {
 	pods         typedcorev1.PodInterface
 }
 
+// check says what cannot be measured.
+func (b *bench) check() error {
+	switch {
+	case b.rounds < 1:
+		return fmt.Errorf("--rounds must be at least 1, not %d", b.rounds)
+	case b.most < 1:
+		return fmt.Errorf("--pods must be at least 1, not %d", b.most)
+	}
+	return nil
+}
+
 func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
-	if b.rounds < 1 {
-		return errors.New("--rounds must be at least 1")
+	if err := b.check(); err != nil {
+		return err
 	}
 	for _, m := range chosen {
 		if m.needs == nil {
@@ -168,6 +186,20 @@ func (b *bench) run(ctx context.Context, chosen []measurement) (err error) {
 	}
 	b.pods = clientset.CoreV1().Pods(metav1.NamespaceDefault)
 	return b.measure(ctx, chosen)
+}
+
+// draw has the pictures of the figures in a file drawn beside it.
+func (b *bench) draw(ctx context.Context, file string) error {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return fmt.Errorf("finding the figures: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(b.root, "test", "plot"), ".", file)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return harness.Interrupted(ctx, fmt.Errorf("drawing the figures of %s: %w", file, err))
+	}
+	return nil
 }
 
 func (b *bench) measure(ctx context.Context, chosen []measurement) error {

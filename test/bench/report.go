@@ -35,8 +35,9 @@ type figure struct {
 	Measurement string `json:"measurement"`
 	What        string `json:"what"`
 	Unit        string `json:"unit"`
-	// Time is of an earlier run than the report's; zero for the report's own.
-	Time time.Time `json:"time,omitzero"`
+	// Time and Machine are of an earlier run than the report's; empty for the report's own.
+	Time    time.Time `json:"time,omitzero"`
+	Machine machine   `json:"machine,omitzero"`
 	// Bare is empty where there is nothing to compare with.
 	Bare []float64 `json:"bare,omitempty"`
 	Ours []float64 `json:"ours"`
@@ -123,10 +124,10 @@ func (r *report) add(measurement string, figures ...figure) {
 // print writes the table. A figure is the median of its rounds, with the lowest and the
 // highest behind it where there are several.
 func (r *report) print(w io.Writer) error {
-	var text bytes.Buffer
 	if len(r.Figures) == 0 {
 		return nil
 	}
+	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tbare\tours\tunit\tratio\tgoal\t") //nolint:errcheck // Flush tells
 	last := ""
@@ -168,7 +169,7 @@ func (r *report) merge(earlier report) {
 	for _, f := range earlier.Figures {
 		if !mine[f.kind()] {
 			if f.Time.IsZero() {
-				f.Time = earlier.Time
+				f.Time, f.Machine = earlier.Time, earlier.Machine
 			}
 			r.Figures = append(r.Figures, f)
 		}
