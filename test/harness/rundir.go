@@ -21,14 +21,23 @@ import (
 // What it cannot clear away is told, and holds nobody up.
 func RunDir(ctx context.Context, root, kind string, progress io.Writer) (string, error) {
 	r := runs{base: "/var/lib/gangline-dev", memory: "/dev/shm", bin: filepath.Join(root, "bin")}
-	for _, err := range []error{r.sweep(ctx, "bench", "benchshort", "scale", "e2e"), slurm.RemoveLeft()} {
-		if err != nil {
-			fmt.Fprintln(progress, "clearing away what an earlier run has left:", err)
-		}
+	err := os.MkdirAll(filepath.Join(r.base, kind), 0o755)
+	if err == nil {
+		err = unix.Access(filepath.Join(r.base, kind), unix.W_OK)
+	}
+	if err != nil {
+		return "", fmt.Errorf("making a directory in %s, which needs root: %w", filepath.Join(r.base, kind), err)
+	}
+	err = r.sweep(ctx, "bench", "benchshort", "scale", "e2e")
+	if os.Geteuid() == 0 { // nobody else can have started one
+		err = errors.Join(err, slurm.RemoveLeft())
+	}
+	if err != nil {
+		fmt.Fprintln(progress, "clearing away what an earlier run has left:", err)
 	}
 	dir := filepath.Join(r.base, kind, strconv.Itoa(os.Getpid()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the run's directory, which needs root: %w", err)
+		return "", fmt.Errorf("making the run's directory: %w", err)
 	}
 	return dir, nil
 }
