@@ -94,6 +94,9 @@ chaos: install-tests devcluster build ## Let saboteurs loose (SEED=, DURATION=60
 soak: install-tests devcluster build ## Have gangs come and go, and see that nothing grows (DURATION=1h): docs/chaos.md
 	GANGLINE_SOAK_DURATION=$(or $(DURATION),1h) go test $(GO_TEST_FLAGS) -count=1 -timeout 240m -v -run TestSoak ./test/e2e/
 
+# What is measured is built as it is released: calls are inlined.
+bench scale: export GOFLAGS := -buildvcs=false '-ldflags=-s -w'
+
 .PHONY: bench
 bench: devcluster build ## Measure next to the bare tools: a table, and JSON and pictures in dist/bench (BENCH="--only start --rounds 9")
 	@test/install.sh bench

@@ -31,12 +31,17 @@ const (
 )
 
 // ReadNotes reads what Scripts wrote: "began" or "ended", the pod's UID, its slot, the
-// process, an exit code and the time. Each beginning is a Process.
+// process, an exit code and the time. Each beginning is a Process. An end may have no time,
+// where SIGTERM ended date but not the shell: then it is that of the line before it.
 func ReadNotes(r io.Reader) (processes []Process, err error) {
 	at := map[string]int{} // the last process of a pod and number
+	last := ""
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		word := strings.Fields(lines.Text())
+		if len(word) == 5 && word[0] == "ended" && last != "" {
+			word = append(word, last)
+		}
 		if len(word) != 6 {
 			return nil, fmt.Errorf("reading the notes: %q has not six words", lines.Text())
 		}
@@ -52,6 +57,7 @@ func ReadNotes(r io.Reader) (processes []Process, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the notes: %q: %w", lines.Text(), err)
 		}
+		last = word[5]
 		life := word[1] + " " + word[3]
 		if word[0] == "began" {
 			at[life] = len(processes)

@@ -47,6 +47,14 @@ func TestScriptAndNotes(t *testing.T) {
 	}
 }
 
+func TestAnEndWithoutItsTimeHasThatOfTheLineBefore(t *testing.T) {
+	processes, err := ReadNotes(strings.NewReader("began a n/h 1 0 1.5\nbegan b n/i 2 0 2.5\nended a - 1 3 \n"))
+	require.NoError(t, err)
+	require.Len(t, processes, 2)
+	assert.Equal(t, 3, processes[0].Code)
+	assert.Equal(t, processes[1].Began, processes[0].Ended)
+}
+
 func TestNotesThatAreOdd(t *testing.T) {
 	for name, text := range map[string]string{
 		"a word too few":          "began a n/h 1 0\n",

@@ -231,10 +231,20 @@ func (s *storm) sweeper() (wrong []string) {
 	return wrong
 }
 
-// clearAway deletes all namespaces of the storm, and what outlived its own: an API server
-// that has just started serves no JobSets for a moment, and a namespace that is emptied in
-// it leaves its JobSets behind, whose last allocations the node keeps for them.
-func (s *storm) clearAway() {
+// clearOutlived deletes what outlived its namespace, of which nothing more can come: an API
+// server that has just started serves no JobSets for a moment, and a namespace that is
+// emptied in it leaves its JobSets behind, whose last allocations the node keeps for them.
+func (s *storm) clearOutlived() {
+	s.waitCalm("namespace that is being deleted", func(ctx context.Context) (open []string, err error) {
+		list := &corev1.NamespaceList{}
+		err = s.client.List(ctx, list)
+		for _, n := range list.Items {
+			if s.ours(n.Name) && n.DeletionTimestamp != nil {
+				open = append(open, n.Name)
+			}
+		}
+		return open, err
+	})
 	owners, err := s.ownersThere(s.Context())
 	require.NoError(s, err)
 	for _, o := range owners {
@@ -243,11 +253,16 @@ func (s *storm) clearAway() {
 			require.NoError(s, client.IgnoreNotFound(s.client.Delete(s.Context(), o)))
 		}
 	}
+}
+
+// clearAway deletes all namespaces of the storm.
+func (s *storm) clearAway() {
 	for _, name := range s.allNamespaces() {
 		ns := &corev1.Namespace{}
 		ns.Name = name
 		require.NoError(s, client.IgnoreNotFound(s.client.Delete(s.Context(), ns)))
 	}
+	s.clearOutlived()
 }
 
 // leftovers waits until nothing is there any more, and tells what stays.
