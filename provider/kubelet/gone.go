@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
 // untilGone makes a request's context end when a client has said farewell that came by a
