@@ -41,11 +41,21 @@ func jobWaiting(manager, id string, job *wlm.Job, reports []spool.Status, now ti
 }
 
 // expectedStart is when a waiting job is expected to start, "" where nobody knows, or
-// where the time has passed. Whole minutes: the workload manager's plan moves by seconds
+// where the time has passed. It is as precise as it is near: the workload manager's plan moves
 // each time it is made, and each change would be a write for each pod.
 func expectedStart(job *wlm.Job, now time.Time) string {
 	if job == nil || job.Phase != wlm.PhaseQueued || !job.ExpectedStart.After(now) {
 		return ""
 	}
-	return job.ExpectedStart.Add(30 * time.Second).Truncate(time.Minute).UTC().Format(time.RFC3339)
+	const day = 24 * time.Hour
+	precision := time.Minute
+	switch ahead := job.ExpectedStart.Sub(now); {
+	case ahead > 30*day:
+		precision = day
+	case ahead > day:
+		precision = time.Hour
+	case ahead > 2*time.Hour:
+		precision = 10 * time.Minute
+	}
+	return job.ExpectedStart.Add(precision / 2).Truncate(precision).UTC().Format(time.RFC3339)
 }

@@ -151,3 +151,17 @@ func TestWhoeverSavesHisWorkInTimeHasSucceeded(t *testing.T) {
 		})
 	}
 }
+
+func TestTheExpectedStartIsAsPreciseAsItIsNear(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for ahead, want := range map[time.Duration]string{
+		-time.Second:                     "",
+		40 * time.Second:                 "2026-03-01T12:01:00Z",
+		90*time.Minute + 20*time.Second:  "2026-03-01T13:30:00Z",
+		3*time.Hour + 6*time.Minute:      "2026-03-01T15:10:00Z",
+		49*time.Hour + 20*time.Minute:    "2026-03-03T13:00:00Z",
+		365*24*time.Hour + 5*time.Minute: "2027-03-02T00:00:00Z",
+	} {
+		assert.Equal(t, want, expectedStart(&wlm.Job{Phase: wlm.PhaseQueued, ExpectedStart: now.Add(ahead)}, now), "%s ahead", ahead)
+	}
+}
