@@ -194,9 +194,10 @@ func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
 	}
 	limit := passing
 	if p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
-		if limit = firstListing; p.agent != nil || s.job != nil {
+		if p.agent != nil || s.job != nil {
 			return false
 		}
+		limit = firstListing
 	}
 	if !differs(p.pod, after) {
 		delete(s.note.start.passing, p.uid())
