@@ -83,7 +83,7 @@ fuzz: ## Run each fuzzer for a while (TIME=30s, FUZZ=Pattern); in the other test
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane and a real Slurm
-	go test $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/e2e/...
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 60m ./test/e2e/...
 
 .PHONY: chaos
 chaos: install-tests devcluster build ## Let saboteurs loose (SEED=, DURATION=60s, KILLS=1000): docs/chaos.md

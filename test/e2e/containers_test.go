@@ -57,12 +57,7 @@ func TestContainers(t *testing.T) {
 	for _, name := range []string{"bubblewrap", "charliecloud", "podman"} {
 		cases["a pod in its image with "+name] = func(w *world) { runsInImage(w, name, images) }
 	}
-	for name, test := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	runAll(t, env, cases)
 }
 
 // outsideOf is this machine's address on the network of a group's HPC nodes.

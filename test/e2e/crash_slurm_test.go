@@ -47,7 +47,7 @@ func ambiguousSbatch(w *world, name, script string, jobs int) {
 	})
 	gang := "sbatch-" + name
 	w.create(makeJobSet(gang, w.replicated("worker", w.noting(gang, "sleep 12"), 2, resources("1", "0"))))
-	w.waitLong(2*time.Minute, "the JobSet has completed", func(context.Context) (bool, string) {
+	w.eventually("the JobSet has completed", func(context.Context) (bool, string) {
 		out, err := w.kubectl("get", "jobset", gang, "-o", "jsonpath={.status.terminalState}")
 		return err == nil && out == string(jobset.JobSetCompleted), out
 	})
@@ -78,21 +78,6 @@ func toolsWith(t *testing.T, special, script string) string {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 	}
 	return dir
-}
-
-// waitLong is eventually for what takes longer.
-func (w *world) waitLong(most time.Duration, what string, condition func(context.Context) (ok bool, seen string)) {
-	w.Helper()
-	for deadline := time.Now().Add(most - patience); time.Now().Before(deadline); {
-		if ok, _ := condition(w.Context()); ok {
-			return
-		}
-		select {
-		case <-w.Context().Done():
-		case <-time.After(time.Second):
-		}
-	}
-	w.eventually(what, condition)
 }
 
 // slurmDies are crashes that all of a cluster's jobs see: they follow one another.
@@ -142,7 +127,7 @@ func controllerDies(w *world, after time.Duration, forget bool) {
 	}
 	require.NoError(w, w.env.Slurm.StartController(w.Context()))
 	held := false
-	w.waitLong(2*time.Minute, "the JobSet has ended, or its pods say what to do", func(ctx context.Context) (bool, string) {
+	w.eventually("the JobSet has ended, or its pods say what to do", func(ctx context.Context) (bool, string) {
 		for _, p := range w.jobSetPods(gang) {
 			held = held || strings.Contains(p.Status.Message, "held")
 			pod = p

@@ -65,7 +65,7 @@ func controlPlaneDies(outer *world) {
 	w.waitAgentDone(running[0]) // nobody hears of it
 	start("--fresh=false")
 	for _, gang := range []string{"api-running", "api-new"} {
-		w.waitLong(3*time.Minute, gang+" has completed", func(context.Context) (bool, string) {
+		w.eventually(gang+" has completed", func(context.Context) (bool, string) {
 			out, err := w.kubectl("get", "jobset", gang, "-o", "jsonpath={.status.terminalState}")
 			return err == nil && out == string(jobset.JobSetCompleted), fmt.Sprint(out, err)
 		})

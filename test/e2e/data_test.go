@@ -75,17 +75,12 @@ func TestData(t *testing.T) {
 	project := filepath.Join(shared, "project")
 	// The kernel lets directories be setgid for a group that their maker is in.
 	require.NoError(t, errors.Join(os.MkdirAll(project, 0o755), os.Chown(project, 0, env.Slurm.GID()), os.Chmod(project, 0o775|os.ModeSetgid)))
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"claims of two users, of a class whose volumes are made":   provisionedClaims,
 		"a claim that the pod's user has no access to":             closedClaim,
 		"a dataset is fetched on the HPC side, into a claim":       initializedClaim,
 		"what the site gives: variables, limits, scratch, devices": siteGives,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // pathClaim makes a claim of the class whose volumes are made.

@@ -16,17 +16,12 @@ import (
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "devices", "slurm", 2, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"two pods on a node have devices of their own, in every process": ownDevices,
 		"a pod without devices sees none":                                noDevices,
 		"a pod chooses among its own devices":                            chosenDevices,
 		"every form of a name, everywhere":                               everyName,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // devices are the variables of the dev Slurm's GPUs, as one line.

@@ -19,7 +19,7 @@ import (
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "examples", "slurm", 4, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"Open MPI": func(w *world) {
 			exampleRanks(w, "mpi-distributed-hpc.yaml", "hello-mpi", "launcher", `rank \d of 8 in pod hello-mpi-`, 8)
 		},
@@ -30,12 +30,7 @@ func TestExamples(t *testing.T) {
 			exampleRanks(w, "torch-distributed-hpc.yaml", "all-reduce-hpc", "node", `rank \d of 4: the sum is 4`, 4)
 		},
 		"an ordinary Job": exampleJob,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // exampleRanks runs a TrainJob, of which each rank says something in the logs of a

@@ -66,7 +66,7 @@ func slowSbatch(t *testing.T) slowTools {
 
 func killedInSubmission(w *world, tools slowTools) {
 	require.NoError(w, os.WriteFile(tools.slow, nil, 0o644))
-	w.create(makeJobSet("once", w.replicated("worker", "sleep 3", 2, resources("1", "0"))))
+	w.create(makeJobSet("once", w.replicated("worker", "sleep 8", 2, resources("1", "0"))))
 	w.eventually("sbatch has submitted", func(context.Context) (bool, string) {
 		_, err := os.Stat(tools.seen)
 		return err == nil, fmt.Sprint(err)

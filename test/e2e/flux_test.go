@@ -27,14 +27,7 @@ import (
 func TestFlux(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "flux", "flux", 4, nil)
-	t.Run("the walking path", func(t *testing.T) {
-		for name, test := range walkingPath() {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(newWorld(t, env))
-			})
-		}
-	})
+	runAll(t, env, walkingPath())
 	one := []struct {
 		name string
 		run  func(*world)
@@ -113,7 +106,7 @@ func fluxSubmitted(w *world) {
 	require.NoError(w, err)
 	w.Cleanup(func() { assert.NoError(w, another.Node.Stop()) })
 	w = newWorld(w.T, another)
-	w.create(makeJobSet("once", w.replicated("worker", "sleep 2", 2, resources("1", "0"))))
+	w.create(makeJobSet("once", w.replicated("worker", "sleep 6", 2, resources("1", "0"))))
 	select {
 	case <-another.Node.Exited():
 	case <-w.Context().Done():

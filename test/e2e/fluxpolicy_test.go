@@ -54,14 +54,11 @@ func TestFluxPolicy(t *testing.T) {
 				c.HostPaths = []string{shared}
 			})
 			flux := installFlux(t, shared)
+			cases := map[string]func(*world){}
 			for name, test := range tests {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					w := newWorld(t, env)
-					flux.runtime(w)
-					test(w, flux)
-				})
+				cases[name] = func(w *world) { test(w, flux) }
 			}
+			runAll(t, env, cases, flux.runtime)
 		})
 	}
 }

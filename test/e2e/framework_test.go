@@ -24,7 +24,7 @@ import (
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "frameworks", "slurm", 4, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"PyTorch trains on four nodes":           func(w *world) { torchTrains(w, 4, "5", 4) },
 		"PyTorch trains in two pods of one node": func(w *world) { torchTrains(w, 2, "4", 1) },
 		"PyTorch goes on after a restart":        torchRestarted,
@@ -34,12 +34,7 @@ func TestFrameworks(t *testing.T) {
 		"LAMMPS melts a crystal, by srun":        func(w *world) { lammps(w, "srun") },
 		"XGBoost's collective":                   xgboostCollective,
 		"XGBoost trains on three nodes":          xgboostTrains,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // trainExample creates a TrainJob of the examples on this group's cluster, with

@@ -23,12 +23,7 @@ import (
 func TestGangs(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "gangs", "slurm", 4, nil)
-	for name, test := range walkingPath() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	runAll(t, env, walkingPath())
 }
 
 // walkingPath is what works on any node, however it reaches its site.
@@ -87,7 +82,7 @@ func mpiJobSet(w *world) {
 }
 
 func singlePod(w *world) {
-	w.create(w.makePod("hello", "echo hello from $(hostname); sleep 2", resources("1", "1")))
+	w.create(w.makePod("hello", "echo hello from $(hostname); sleep 5", resources("1", "1")))
 	pod := w.waitPhase("hello", corev1.PodRunning)
 	assert.Contains(w, pod.Finalizers, wellknown.Finalizer)
 	assert.NotEmpty(w, pod.Status.PodIP)
@@ -213,7 +208,7 @@ func exitCode(w *world) {
 
 func restartInPlace(w *world) {
 	// A worker fails the first time; the JobSet restarts all.
-	worker := w.replicated("worker", `test "$ATTEMPT" != 0 || { sleep 1; exit 1; }; sleep 2`, 2, resources("1", "1"))
+	worker := w.replicated("worker", `test "$ATTEMPT" != 0 || { sleep 5; exit 1; }; sleep 5`, 2, resources("1", "1"))
 	worker.Template.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{
 		Name: "ATTEMPT", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			FieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']",
@@ -243,7 +238,7 @@ func restartInPlace(w *world) {
 }
 
 func shapes(w *world) {
-	show := `echo "host $(hostname) gpus [$CUDA_VISIBLE_DEVICES] rank $GANGLINE_RANK of $GANGLINE_SIZE"; cat /etc/mpi/hostfile; sleep 2`
+	show := `echo "host $(hostname) gpus [$CUDA_VISIBLE_DEVICES] rank $GANGLINE_RANK of $GANGLINE_SIZE"; cat /etc/mpi/hostfile; sleep 10`
 	w.create(makeJobSet("mixed",
 		w.replicated("launcher", show, 1, resources("500m", "0")),
 		w.replicated("small", show, 4, resources("1", "1")),

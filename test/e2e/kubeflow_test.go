@@ -26,21 +26,16 @@ import (
 func TestKubeflow(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "kubeflow", "local", 2, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"the SDK lists runtimes, trains, follows, deletes": sdkTrains,
 		"the SDK asks what packages a runtime has":         sdkPackages,
 		"a trial of Katib prints its metrics":              katibTrial,
 		"a step of a pipeline runs a TrainJob":             pipelineStep,
 		"a step of a pipeline fails with its TrainJob":     pipelineStepFails,
 		"the first pod of the user guide":                  guidePod,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, env)
-			w.must("annotate", "namespace", w.namespace, wellknown.Cluster+"="+env.Name)
-			test(w)
-		})
-	}
+	}, func(w *world) {
+		w.must("annotate", "namespace", w.namespace, wellknown.Cluster+"="+env.Name)
+	})
 }
 
 // example reads a file of the examples; each document is a tree.

@@ -23,7 +23,7 @@ func TestLifecycle(t *testing.T) {
 	env := environment(t, "lifecycle", "slurm", 2, nil)
 	// It crashes a node, so the others begin after it.
 	t.Run("a Job does not count what the infrastructure broke", func(t *testing.T) { disruptionIgnored(newWorld(t, env)) })
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"a rule starts a container again by its exit code":       restartRule,
 		"a rule starts all containers again":                     restartAllContainers,
 		"a container that fails again and again is held back":    crashLoop,
@@ -40,12 +40,7 @@ func TestLifecycle(t *testing.T) {
 		"a Job's back-off limit counts restarts":                 limitCountsRestarts,
 		"a Job replaces a pod when nothing of it runs any more":  replacedWhenOver,
 		"all that a status says of a container before it starts": statusBeforeTheStart,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // small is a pod of one CPU.

@@ -6,15 +6,10 @@ import "testing"
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "local", "local", 2, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"logs follow":       logsFollow,
 		"exec":              execInPod,
 		"an annotated gang": namedGang,
 		"preflight":         preflightIsWell,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }

@@ -24,7 +24,7 @@ func TestLogs(t *testing.T) {
 	env := environment(t, "logs", "local", 3, func(c *provider.Config) {
 		c.ContainerLogMaxSize, c.ContainerLogMaxFiles = resource.MustParse("1Mi"), 8
 	})
-	together := map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"every option shows what the model shows":         logsOptions,
 		"odd bytes and lines arrive as they were written": logsOddLines,
 		"the end of a long log is kept, file by file":     logsRotate,
@@ -34,14 +34,6 @@ func TestLogs(t *testing.T) {
 		"previous is the run before":                      logsPrevious,
 		"errors are kubelet's":                            logsErrors,
 		"many pods and containers at once":                logsMany,
-	}
-	t.Run("together", func(t *testing.T) {
-		for name, test := range together {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(newWorld(t, env))
-			})
-		}
 	})
 	// It restarts the node, which would end the others' followers.
 	t.Run("logs outlive the allocation, and go with the pod", func(t *testing.T) { logsAfterTheEnd(newWorld(t, env)) })

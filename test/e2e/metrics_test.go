@@ -29,17 +29,12 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "metrics", "slurm", 2, nil)
 	startMetricsServer(t)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"kubectl top shows pods and the node":            metricsTop,
 		"the numbers are those of the processes":         metricsExact,
 		"what has ended counts, and is not shown":        metricsEnded,
 		"all containers of a pod are there at its start": metricsAtOnce,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // startMetricsServer runs metrics-server with its own rights and no more, as

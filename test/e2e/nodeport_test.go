@@ -34,18 +34,13 @@ import (
 func TestNodePort(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "port", "local", 1, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"every route asks the API server":            everyRoute,
 		"a client certificate of the cluster":        clientCertificate,
 		"a ServiceAccount scrapes as metrics-server": scrape,
 		"a certificate in files is read again":       certificateFiles,
 		"a certificate that the cluster signs":       certificateRequest,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // nodePort is how one calls a node's port.

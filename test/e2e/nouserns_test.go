@@ -21,7 +21,7 @@ import (
 func TestNoUserNamespaces(t *testing.T) {
 	t.Parallel()
 	env := environmentWith(t, harness.Options{Name: "nouserns", WorkloadManager: "slurm", Nodes: 2, NoUserNamespaces: true})
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"a pod without mounts of its own runs":              plainPod,
 		"one with mounts is refused, and told why":          mountedPod,
 		"rendezvous variables hold addresses":               rendezvous,
@@ -29,12 +29,7 @@ func TestNoUserNamespaces(t *testing.T) {
 		"preflight names it":                                preflightNamesUserNamespaces,
 		"PyTorch trains on two nodes":                       func(w *world) { torchTrains(w, 2, "5", 2) },
 		"PyTorch trains in two pods of one node":            func(w *world) { torchTrains(w, 2, "4", 1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 func plainPod(w *world) {

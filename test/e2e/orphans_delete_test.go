@@ -47,7 +47,7 @@ func (w *world) deleteNow(name string) { w.must("delete", "pod", name, "--wait=f
 func (w *world) gone(pod string) {
 	w.Helper()
 	began := time.Now()
-	w.waitLong(3*time.Minute, "the pod is gone", func(ctx context.Context) (bool, string) {
+	w.eventually("the pod is gone", func(ctx context.Context) (bool, string) {
 		out, err := w.kubectl("get", "pod", pod, "--ignore-not-found", "-o", "jsonpath={.metadata.name}")
 		return err == nil && out == "", fmt.Sprint(out, err)
 	})

@@ -32,7 +32,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, err)
 	env := environment(t, "owners", "slurm", 4, nil)
 	t.Run("gangs outlive the virtual node's program", func(t *testing.T) { ownersAfterRestart(newWorld(t, env)) }) // before the others
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"an MPIJob, its launcher late":               mpiJobLateLauncher,
 		"an MPIJob whose launcher is a worker":       mpiJobLauncherAsWorker,
 		"a LeaderWorkerSet is a gang a group":        leaderWorkerSet,
@@ -41,12 +41,7 @@ func TestOwners(t *testing.T) {
 		"scheduler-plugins' PodGroup, which is late": latePodGroup,
 		"Volcano's PodGroup":                         volcanoPodGroup,
 		"a JobSet comes before a PodGroup":           jobSetInPodGroup,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // owner creates an object and returns it with its UID.

@@ -27,7 +27,7 @@ func TestProbes(t *testing.T) {
 	t.Run("a provider that starts anew tells what it missed, and nothing twice", func(t *testing.T) {
 		toldOnce(newWorld(t, env))
 	})
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"a pod is Ready once its server answers":                 readyWhenAnswering,
 		"a container that fails its liveness probe starts again": livenessRestarts,
 		"a startup probe holds the liveness probe back":          startupGates,
@@ -35,12 +35,7 @@ func TestProbes(t *testing.T) {
 		"a sidecar that is not ready keeps the pod from it":      sidecarReadiness,
 		"hooks run after the start and before the end":           hooksRun,
 		"a launcher comes when the workers' ports are open":      dependsOnReady,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // everySecond is a probe that is tried every second and fails at the second

@@ -36,7 +36,7 @@ func TestREST(t *testing.T) {
 }
 
 func gangOverREST(w *world) {
-	w.create(makeJobSet("walk", w.replicated("worker", "echo rank $JOB_COMPLETION_INDEX of the gang; sleep 2", 2, resources("5", "1"))))
+	w.create(makeJobSet("walk", w.replicated("worker", "echo rank $JOB_COMPLETION_INDEX of the gang; sleep 6", 2, resources("5", "1"))))
 	pods := w.waitAll("walk", corev1.PodRunning, 2)
 	require.Len(w, w.jobs(pods...), 1, "one job for the gang")
 	for _, p := range pods {

@@ -33,17 +33,12 @@ import (
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "security", "slurm", 2, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"a secret is nowhere in plain text":                    secretIsHidden,
 		"a report written a thousand times holds up nobody":    reportsFlood,
 		"what is put in a report's place is not followed":      reportReplaced,
 		"a node and its agents show nothing to their own user": processesAreClosed,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // secretIsHidden looks for a secret wherever others than the pod could look.

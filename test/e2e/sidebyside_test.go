@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,8 +21,8 @@ type sideCase struct {
 	run  func(*world)
 }
 
-// sideBySide runs cases that mostly wait, so many at a time; -parallel bounds those
-// that compute.
+// sideBySide runs cases that mostly wait, so many at a time; -parallel bounds the groups
+// that run at once.
 func sideBySide(t *testing.T, env *harness.Environment, limit int, cases []sideCase) {
 	var running sync.WaitGroup
 	slots := make(chan struct{}, limit)
@@ -32,6 +34,22 @@ func sideBySide(t *testing.T, env *harness.Environment, limit int, cases []sideC
 		})
 	}
 	running.Wait()
+}
+
+// runAll runs cases a few at a time, and returns when all have ended: groups that wait for
+// their turn with a workload manager and a node that idle would take what the others need.
+func runAll(t *testing.T, env *harness.Environment, cases map[string]func(*world), prepare ...func(*world)) {
+	const atATime = 2 // many of them compute
+	var list []sideCase
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		list = append(list, sideCase{name, func(w *world) {
+			for _, p := range prepare {
+				p(w)
+			}
+			cases[name](w)
+		}})
+	}
+	sideBySide(t, env, atATime, list)
 }
 
 // ownNode gives the test a virtual node of its own in its group's Slurm.

@@ -18,7 +18,7 @@ import (
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "ssh", "slurm", 3, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"OpenSSH's own programs reach the pods by every name":    openSSHInPod,
 		"64 sessions at once, and on one connection":             manySessions,
 		"pdsh, pdcp and localhost, as they come":                 plainPDSH,
@@ -28,12 +28,7 @@ func TestSSH(t *testing.T) {
 		"sshd workers that share a node":                         sshdSharesNode,
 		"sshd behind a shell":                                    sshdInShell,
 		"a launcher outside of the HPC side reaches the workers": hybrid,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // idle is a worker that only waits.

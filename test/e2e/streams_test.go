@@ -27,7 +27,7 @@ import (
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	env := environment(t, "streams", "local", 2, nil)
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"exec, by WebSocket and by SPDY":                       execBothWays,
 		"exec by Go clients":                                   execFromGo,
 		"exec of what cannot run":                              execFails,
@@ -50,20 +50,15 @@ func TestStreams(t *testing.T) {
 		"port-forward, by WebSocket and by SPDY":               forwardBothWays,
 		"port-forward of a port that nobody listens at":        forwardRefused,
 		"port-forward carries much, and each end says its own": forwardMuch,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, env)
-			// What still runs at the end would outlive the virtual node.
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				defer cancel()
-				_, err := control.Kubectl(ctx, "", "-n", w.namespace, "delete", "pods", "--all", "--now")
-				assert.NoError(t, err)
-			})
-			test(w)
+	}, func(w *world) {
+		// What still runs at the end would outlive the virtual node.
+		w.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			_, err := control.Kubectl(ctx, "", "-n", w.namespace, "delete", "pods", "--all", "--now")
+			assert.NoError(w, err)
 		})
-	}
+	})
 }
 
 // byTransport runs a test for each of the ways in which kubectl speaks to the API

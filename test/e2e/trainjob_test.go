@@ -28,7 +28,7 @@ func TestTrainJobs(t *testing.T) {
 	env := environment(t, "trains", "slurm", 4, func(c *provider.Config) {
 		c.HostPaths = []string{filepath.Dir(filepath.Dir(c.Spool))}
 	})
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"the MPI TrainJob of the examples runs on four nodes as one job": mpiTrainJob,
 		"MPICH":                    mpichTrainJob,
 		"DeepSpeed's way to start": deepSpeedTrainJob,
@@ -41,12 +41,7 @@ func TestTrainJobs(t *testing.T) {
 		"a TrainJob past its deadline loses its job":            expiredTrainJob,
 		"deleting a TrainJob ends everything":                   deletedTrainJob,
 		"mistakes are explained at once":                        mistakenTrainJobs,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // train creates a TrainJob of this group's cluster.

@@ -49,7 +49,7 @@ func TestVolumes(t *testing.T) {
 	t.Run("files follow their sources after a restart of the node, with new tokens", func(t *testing.T) {
 		refreshAfterRestart(newWorld(t, env))
 	})
-	for name, test := range map[string]func(*world){
+	runAll(t, env, map[string]func(*world){
 		"files follow ConfigMaps, Secrets and labels":          filesFollow,
 		"what has gone stays, and is told once":                goneStays,
 		"parts of volumes and immutable objects do not follow": someDoNotFollow,
@@ -67,12 +67,7 @@ func TestVolumes(t *testing.T) {
 		"the environment, in order and from all sources":       wholeEnvironment,
 		"host names": hostNames,
 		"a pod waits for what its environment needs, and then starts": waitsForEnvironment,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, env))
-		})
-	}
+	})
 }
 
 // podHead begins a pod's spec: the node is the group's.
