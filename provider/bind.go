@@ -202,6 +202,10 @@ func (s *state) waitingText() translate.Waiting {
 // unlisted tells that no listing has had the gang's job yet.
 func (s *state) unlisted() bool { return s.job == nil && s.alloc != nil && s.alloc.job != nil }
 
+// unheard tells that the workload manager has not answered yet since this process began.
+// Its first answer has the gang looked at.
+func (s *state) unheard() bool { return s.unlisted() && s.listed.IsZero() }
+
 // allocationWaiting is what the gang as a whole waits for.
 func (s *state) allocationWaiting() translate.Waiting {
 	switch a := s.alloc; {

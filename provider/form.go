@@ -21,9 +21,12 @@ func (s *state) admit(site hpcView) {
 		if p.rejection = cmp.Or(s.foreign(p), s.oversized(p)); p.rejection != nil {
 			continue
 		}
-		wishes, rejection := s.wish(p, site)
-		if p.rejection != nil {
-			continue
+		wishes, rejection := s.parse(p, site)
+		if rejection == nil {
+			if p.rejection = s.notAllowed(p, wishes); p.rejection != nil {
+				continue
+			}
+			rejection = s.add(p, wishes)
 		}
 		if p.admitted() {
 			p.rejection = p.claimRejection(site.site) // what was accepted once stays so: it may run by now
@@ -45,32 +48,39 @@ func (s *state) admit(site hpcView) {
 	s.wishes = s.identity.Complete(s.wishes)
 }
 
-// wish adds a pod's wishes to the gang's. One that contradicts those of the pods before it
-// cannot be granted. One that is not allowed refuses an accepted pod too: annotations can be
-// changed after that, and must not get what the pod could not have had.
-func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
+// parse is what a pod's annotations and its form ask for.
+func (s *state) parse(p *podState, site hpcView) (translate.Wishes, *translate.Rejection) {
 	offer := site.offer()
 	if p.admitted() {
 		offer.Partitions, offer.GPUTypes, offer.Runtimes = nil, nil, nil // the workload manager's to judge, should they be gone
 	}
 	wishes, rejection := translate.ParseWishes(p.pod.Annotations, s.gang.Annotations, offer)
-	if rejection != nil {
-		return wishes, rejection
-	}
-	if why := s.identity.Refuse(wishes); why != "" && !s.holds(p) {
-		p.rejection = &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
-		return wishes, p.rejection
-	}
 	if translate.OnHost(p.pod) {
 		wishes.Runtime = translate.RuntimeHost
 	}
 	if wishes.Nice == 0 {
 		wishes.Nice = site.niceness[p.pod.Spec.PriorityClassName]
 	}
+	return wishes, rejection
+}
+
+// notAllowed refuses what the gang's user may not ask for, from an accepted pod too:
+// annotations can be changed after that, and must not get what the pod could not have had.
+func (s *state) notAllowed(p *podState, wishes translate.Wishes) *translate.Rejection {
+	why := s.identity.Refuse(wishes)
+	if why == "" || s.holds(p) {
+		return nil
+	}
+	return &translate.Rejection{Reason: wellknown.ReasonNotAllowed, Field: "metadata.annotations", Message: why}
+}
+
+// add joins a pod's wishes to the gang's. One that contradicts those of the pods before it
+// cannot be granted.
+func (s *state) add(p *podState, wishes translate.Wishes) *translate.Rejection {
 	p.wishes = wishes
 	merged, conflict := s.wishes.Merge(wishes)
 	if conflict != "" {
-		return wishes, &translate.Rejection{
+		return &translate.Rejection{
 			Reason: wellknown.ReasonBadAnnotation,
 			Field:  "metadata.annotations",
 			Message: fmt.Sprintf("%s/%s is not the same as on the gang's other pods, and a gang is one job; give all of them the same",
@@ -78,7 +88,7 @@ func (s *state) wish(p *podState, site hpcView) (translate.Wishes, *translate.Re
 		}
 	}
 	s.wishes = merged
-	return wishes, nil
+	return nil
 }
 
 // askable refuses pods whose wishes the workload manager has nothing for.

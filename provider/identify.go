@@ -92,8 +92,11 @@ func (r *Reconciler) noteUser(s *state, p *podState, notes map[string]string) {
 
 // sealed tells whether the node itself has accepted a pod as what its annotations say.
 func (r *Reconciler) sealed(pod *corev1.Pod) bool {
-	notes := pod.Annotations
-	return hmac.Equal([]byte(notes[wellknown.AnnotationSeal]), []byte(r.keys.sealPod(pod.UID, notes[wellknown.AnnotationHPCUser])))
+	seals := func(user string) bool {
+		return hmac.Equal([]byte(pod.Annotations[wellknown.AnnotationSeal]), []byte(r.keys.sealPod(pod.UID, user)))
+	}
+	// A node that acts as one user notes none, and may find one that was noted before.
+	return seals(pod.Annotations[wellknown.AnnotationHPCUser]) || r.people.only != "" && seals("")
 }
 
 // notedUser is the user that is noted on a pod, by whomever.

@@ -175,6 +175,7 @@ func TestEventsOfAnAllocation(t *testing.T) {
 	}{
 		"a job that waits tells nothing": {pod("Queued", "a", ""), pod("Queued", "b", ""), ""},
 		"it has its nodes":               {pod("Queued", "a", ""), pod("Starting", "Slurm job 7 is RUNNING on hpc1", ""), "Slurm job 7 is RUNNING on hpc1"},
+		"all passed that came before":    {pod("WaitingForGang", "a", ""), pod("Starting", "Slurm job 7 is RUNNING on hpc1", ""), "Slurm job 7 is RUNNING on hpc1"},
 		"it had them at once":            {pod("Submitting", "a", ""), pod("Starting", "Slurm job 7 is RUNNING on hpc1", ""), "Slurm job 7 is RUNNING on hpc1"},
 		"the pod runs by then":           {pod("Queued", "a", ""), pod("", "", "hpc1"), "The job has started on hpc1"},
 		"it is told once":                {pod("Starting", "a", ""), pod("Starting", "b", "hpc1"), ""},

@@ -192,6 +192,9 @@ func (s *state) mayWait(p *podState, after *corev1.Pod) bool {
 	if p.waiting.Reason != "" || !pending(p.pod) || !pending(after) || p.over || p.deleting() || everRan(p.pod) != everRan(after) {
 		return false
 	}
+	if known := p.pod.Status.Reason == wellknown.ReasonQueued || p.pod.Status.Reason == wellknown.ReasonStarting; known && p.agent == nil && s.unheard() {
+		return true // the process before this one knew more
+	}
 	limit := passing
 	if p.pod.Annotations[wellknown.AnnotationAllocation] != after.Annotations[wellknown.AnnotationAllocation] {
 		if p.agent != nil || s.job != nil {

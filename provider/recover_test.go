@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/translate/translatetest"
 	"github.com/gangline/gangline/translate/wellknown"
 )
@@ -62,11 +63,42 @@ func TestAPodThatMayHaveAPlaceIsWaitedFor(t *testing.T) {
 	accepted := volcanoPod("accepted", "broken")
 	accepted.Finalizers = []string{wellknown.Finalizer}
 	c := fake.NewFakeClient(accepted)
-	r := &Reconciler{client: c, owners: ownersOf(c, func(string) error { return errors.New("the API server is away") })}
+	r := &Reconciler{client: c, people: &people{}, owners: ownersOf(c, func(string) error { return errors.New("the API server is away") })}
 	accepted.Annotations[wellknown.AnnotationSeal] = r.keys.sealPod(accepted.UID, "")
 	require.NoError(t, c.Update(t.Context(), accepted))
 	require.Error(t, r.recover(t.Context()))
 	assert.False(t, r.recovered, "or its gang would look abandoned")
+}
+
+func TestASealCountsWhoeverTheNodeActsAs(t *testing.T) {
+	pod := translatetest.MakePod("p").Annotation(wellknown.AnnotationHPCUser, "ada").Obj() // noted before, or copied
+	for sentence, tc := range map[string]struct {
+		only, seals string
+		want        bool
+	}{
+		"as the pod's user":                       {"", "ada", true},
+		"as one user, who is not noted":           {"hpc", "", true},
+		"as one user, while it was noted another": {"hpc", "ada", true},
+		"not as somebody else":                    {"", "", false},
+		"nor where one user is all":               {"hpc", "bob", false},
+	} {
+		r := &Reconciler{people: &people{only: tc.only}}
+		pod.Annotations[wellknown.AnnotationSeal] = r.keys.sealPod(pod.UID, tc.seals)
+		assert.Equal(t, tc.want, r.sealed(pod), sentence)
+	}
+}
+
+// Its gang would stop it as one that is gone, if it were in none.
+func TestAPodWithAPlaceIsInItsGangWhetherOrNotItsOwnerCanBeRead(t *testing.T) {
+	pod := volcanoPod("placed", "broken")
+	r := loner(nil)
+	r.registry.byPod[pod.UID] = &allocation{gang: spool.Gang{Key: "podgroup/x"}}
+	r.owners = ownersOf(fake.NewFakeClient(pod), func(string) error { return errors.New("forbidden, say") })
+	r.owners.placed = r.registry.gangOf
+	require.NoError(t, r.regroup(t.Context(), []*corev1.Pod{pod, volcanoPod("elsewhere", "broken")}))
+	m, known := r.owners.known(pod.UID)
+	assert.True(t, known)
+	assert.Equal(t, "podgroup/x", m.key)
 }
 
 func TestAFinalizerOfTheAuthorsMakingKeepsNobodyWaiting(t *testing.T) {
@@ -75,7 +107,7 @@ func TestAFinalizerOfTheAuthorsMakingKeepsNobodyWaiting(t *testing.T) {
 		forged.Finalizers = []string{wellknown.Finalizer}
 		forged.Annotations[wellknown.AnnotationSeal] = seal
 		c := fake.NewFakeClient(forged)
-		r := &Reconciler{client: c, owners: ownersOf(c, func(string) error { return errors.New("forbidden, say") })}
+		r := &Reconciler{client: c, people: &people{}, owners: ownersOf(c, func(string) error { return errors.New("forbidden, say") })}
 		require.NoError(t, r.recover(t.Context()), sentence)
 		assert.True(t, r.recovered, sentence)
 	}

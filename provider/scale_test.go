@@ -23,6 +23,7 @@ import (
 )
 
 func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
+	const forEver = time.Duration(-1)
 	for sentence, tc := range map[string]struct {
 		change func(s *state, p *podState, after *corev1.Pod)
 		waits  time.Duration // 0: it is written at once, if there is anything to write
@@ -36,6 +37,12 @@ func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
 		"the place is not written down, and the job is known": {func(s *state, p *podState, _ *corev1.Pod) {
 			p.pod.Annotations, p.agent, s.job = nil, nil, &wlm.Job{}
 		}, 0},
+		"a process that has just begun has heard less than the one before": {func(s *state, p *podState, _ *corev1.Pod) {
+			p.agent, p.pod.Status.Reason, s.alloc = nil, wellknown.ReasonQueued, &allocation{job: &spool.Job{ID: "7"}}
+		}, forEver},
+		"… and it has heard": {func(s *state, p *podState, _ *corev1.Pod) {
+			p.agent, p.pod.Status.Reason, s.alloc, s.listed = nil, wellknown.ReasonQueued, &allocation{job: &spool.Job{ID: "7"}}, testNow
+		}, passing},
 		"the first that ran of a pod": {func(_ *state, _ *podState, after *corev1.Pod) {
 			after.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "gangline://x"}}
 		}, 0},
@@ -49,7 +56,11 @@ func TestAStateOnTheWayToAStartIsNotWrittenIfItPasses(t *testing.T) {
 			after.Status.Message = "another"
 			s := &state{now: testNow, note: &note{}}
 			tc.change(s, p, after)
-			assert.Equal(t, tc.waits > 0, s.mayWait(p, after))
+			assert.Equal(t, tc.waits != 0, s.mayWait(p, after))
+			if tc.waits == forEver {
+				assert.Zero(t, s.recheck, "the first listing has it looked at")
+				return
+			}
 			assert.Equal(t, tc.waits, s.recheck, "it is looked at again in time")
 			if tc.waits == 0 {
 				return

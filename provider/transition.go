@@ -44,7 +44,10 @@ func transition(before, after *corev1.Pod) []tale {
 
 // allocationTales tell that the job which a pod waited for has its nodes.
 func allocationTales(before, after *corev1.Pod) []tale {
-	waited := before.Status.Reason == wellknown.ReasonQueued || before.Status.Reason == wellknown.ReasonSubmitting
+	waited := slices.Contains([]string{ // what passes is not written, so any of them may be the last that was
+		wellknown.ReasonWaitingForGang, wellknown.ReasonWaitingForDependency, wellknown.ReasonSubmitting,
+		wellknown.ReasonSubmissionFailed, wellknown.ReasonQueued,
+	}, before.Status.Reason)
 	node := after.Annotations[wellknown.AnnotationHPCNode]
 	if !waited || after.Status.Reason != wellknown.ReasonStarting && node == "" {
 		return nil

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +22,12 @@ const (
 	// HPC node's clock. It is well above the longest pause of an agent between two, a
 	// minute and the time that a look takes.
 	usageOld = 3 * time.Minute
+	// usageNews is how long a call waits for the first measurement of containers that have
+	// just started, and usageYoung how long ago that is at most: who sees that a pod is ready
+	// may ask at once what its containers use, and an agent measures when it has told of them.
+	usageNews  = time.Second
+	usageYoung = 3 * time.Second
+	usagePace  = 100 * time.Millisecond
 )
 
 // usageReader reads what the agents have measured.
@@ -56,7 +63,7 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 	}
 	var usages []kubelet.PodUsage
 	answers := make(chan answer, len(pods)) // nobody waits for who answers late
-	asked := 0
+	asked, asking := 0, time.Now()
 	for _, pod := range pods {
 		a, slot, ok := u.registry.find(pod.UID)
 		if !ok || terminal(pod) {
@@ -65,7 +72,7 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 		index := len(usages)
 		usages = append(usages, kubelet.PodUsage{Pod: pod, DeviceContainer: deviceContainer(pod, u.gpu)})
 		asked++
-		go func() { answers <- answer{index, u.read(ctx, a, slot, pod)} }()
+		go func() { answers <- answer{index, u.await(ctx, asking.Add(usageNews), a, slot, pod)} }()
 	}
 	for range asked {
 		select {
@@ -79,23 +86,47 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 	return usages, nil
 }
 
+// await reads a pod's measurement, again until some time if containers lack in it that have
+// just started.
+func (u *usageReader) await(ctx context.Context, until time.Time, a *allocation, slot int, pod *corev1.Pod) spool.Usage {
+	for {
+		usage, err := u.read(ctx, a, slot, pod)
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "a pod's measurement cannot be read", "pod", pod.Namespace+"/"+pod.Name)
+		}
+		if now := time.Now(); err != nil || !lacks(usage, pod, now) || !now.Before(until) {
+			return usage
+		}
+		select {
+		case <-ctx.Done():
+			return usage
+		case <-time.After(usagePace):
+		}
+	}
+}
+
+// lacks tells that a container of a pod has just started and is not in a measurement.
+func lacks(u spool.Usage, pod *corev1.Pod, now time.Time) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time).Abs() < usageYoung &&
+			!slices.ContainsFunc(u.Containers, func(m spool.ContainerUsage) bool { return m.Name == c.Name })
+	})
+}
+
 // read returns the measurement of a pod, an empty one if there is none to show.
-func (u *usageReader) read(ctx context.Context, a *allocation, slot int, pod *corev1.Pod) spool.Usage {
+func (u *usageReader) read(ctx context.Context, a *allocation, slot int, pod *corev1.Pod) (spool.Usage, error) {
 	select {
 	case u.reading <- struct{}{}:
 	case <-ctx.Done():
-		return spool.Usage{}
+		return spool.Usage{}, nil // which is told of all that were late
 	}
 	defer func() { <-u.reading }()
 	var usage spool.Usage
 	ok, err := a.read(ctx, a.dir.Usage(slot), &usage)
-	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "a pod's measurement cannot be read", "pod", pod.Namespace+"/"+pod.Name)
-	}
 	if err != nil || !ok || !usageCounts(usage, pod, time.Now()) {
-		return spool.Usage{}
+		return spool.Usage{}, err
 	}
-	return boundUsage(usage, pod)
+	return boundUsage(usage, pod), nil
 }
 
 // What a measurement tells of devices is bounded: a pod has no more of them on one

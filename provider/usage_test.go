@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -63,9 +64,43 @@ func TestReadingMeasurements(t *testing.T) {
 			require.NoError(t, dir.Create(1))
 			tc.write(t, dir)
 			u := newUsageReader(&kubeletPods{}, "nvidia.com/gpu")
-			assert.Equal(t, tc.want, u.read(t.Context(), &allocation{site: site.Local{}, dir: dir}, 0, pod).PodUID)
+			usage, _ := u.read(t.Context(), &allocation{site: site.Local{}, dir: dir}, 0, pod)
+			assert.Equal(t, tc.want, usage.PodUID)
 		})
 	}
+}
+
+// Whoever sees that a pod is ready may ask at once, and agents measure after they have told.
+func TestTheFirstMeasurementIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := time.Now()
+		running := func(name string) corev1.ContainerStatus {
+			return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}}}
+		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{UID: "u"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "side"}}},
+			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running("main"), running("side")}},
+		}
+		main, side := spool.ContainerUsage{Name: "main", CPU: 1}, spool.ContainerUsage{Name: "side", CPU: 2}
+		of := func(containers ...spool.ContainerUsage) spool.Usage {
+			return spool.Usage{PodUID: "u", Time: time.Now(), Containers: containers}
+		}
+		assert.True(t, lacks(of(main), pod, started))
+		assert.False(t, lacks(of(main, side), pod, started))
+		assert.False(t, lacks(of(main), pod, started.Add(time.Minute)), "what has run for long will not be measured now")
+		assert.False(t, lacks(of(main), pod, started.Add(-time.Minute)), "nor can be told by a clock that is far ahead")
+
+		dir := spool.Dir(t.TempDir())
+		require.NoError(t, dir.Create(1))
+		require.NoError(t, spool.Write(dir.Usage(0), of(main)))
+		u := newUsageReader(&kubeletPods{}, "nvidia.com/gpu")
+		a := &allocation{site: site.Local{}, dir: dir}
+		assert.Len(t, u.await(t.Context(), started.Add(usageNews), a, 0, pod).Containers, 1)
+		assert.Equal(t, usageNews, time.Since(started), "no longer than that")
+		time.AfterFunc(usagePace/2, func() { assert.NoError(t, spool.Write(dir.Usage(0), of(main, side))) })
+		assert.Len(t, u.await(t.Context(), time.Now().Add(usageNews), a, 0, pod).Containers, 2)
+	})
 }
 
 func TestAMeasurementTellsOfThePodsOwnOnly(t *testing.T) {

@@ -255,6 +255,22 @@ func (p *people) met() []*hpcUser {
 	return met
 }
 
+// regroup has pods that have their places be in the gangs of those. What was found out before
+// about their gangs did not know of the places, or could not be found out: a pod that is in
+// no gang would look as if it were gone.
+func (r *Reconciler) regroup(ctx context.Context, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		key, placed := r.registry.gangOf(pod.UID)
+		if m, known := r.owners.known(pod.UID); !placed || known && m.key == key {
+			continue
+		}
+		if _, err := r.owners.again(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // meetPeople makes the node's table of users, and has the spools read of those that are
 // known beforehand: what is there may need to be given back, though it has no pods.
 func (r *Reconciler) meetPeople(ctx context.Context, o Options, counted *metrics.Process) error {
@@ -279,13 +295,8 @@ func (r *Reconciler) meetPeople(ctx context.Context, o Options, counted *metrics
 		if err := r.registry.load(ctx, u, seal, mine, time.Now()); err != nil {
 			return err
 		}
-		// What was found out about the gangs of pods before did not know of their places.
-		for _, pod := range pods {
-			key, placed := r.registry.gangOf(pod.UID)
-			if m, known := r.owners.known(pod.UID); known && placed && m.key != key {
-				r.owners.forget(pod.UID)
-				r.wake.add(Request{Pod: client.ObjectKeyFromObject(pod)})
-			}
+		if err := r.regroup(ctx, pods); err != nil {
+			return err
 		}
 		// Before any gang is looked at: what is not read yet would look like silence.
 		return r.statuses.scanAll(ctx, byUser(r.registry.live())[u.name])

@@ -78,6 +78,30 @@ func TestAFullSpoolIsWaitedFor(t *testing.T) {
 	assert.Zero(t, result(t, r).ExitCode)
 }
 
+// The removal of what was cancelled may be what makes room.
+func TestWhoIsCancelledDoesNotWaitForAFullSpool(t *testing.T) {
+	log, told := toldOf(t, "it is tried again")
+	c := smallCluster(t, func(c *Config) { c.Log = log })
+	fill := onSmallSpool(t, c)
+	waits, ends := c.request(t, "waits", group(1, 1, 0, 0)), c.request(t, "ends", group(1, 1, 0, 0))
+
+	empty := fill()
+	id := c.submit(t, waits)
+	told() // there is no room for the claim
+	require.NoError(t, c.Cancel(t.Context(), "", id))
+	assert.Equal(t, wlm.OutcomeCancelled, c.waitFor(t, id, wlm.PhaseEnded).Outcome)
+	empty()
+
+	id = c.submit(t, ends)
+	env(t, ends, 0)
+	empty = fill()
+	defer empty()
+	write(t, ends, "release", "")
+	told() // there is no room for the result
+	require.NoError(t, c.Cancel(t.Context(), "", id))
+	assert.Equal(t, wlm.OutcomeCompleted, c.waitFor(t, id, wlm.PhaseEnded).Outcome, "it had ended before")
+}
+
 func TestAFullSpoolIsNotWaitedForForEver(t *testing.T) {
 	log, told := toldOf(t, "it is tried again")
 	c := smallCluster(t, func(c *Config) { c.Log = log })

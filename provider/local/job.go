@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gangline/gangline/provider/spool"
 	"github.com/gangline/gangline/provider/wlm"
 	"github.com/gangline/gangline/translate"
 )
@@ -33,6 +34,14 @@ type job struct {
 	signalled bool
 	full      time.Time    // since when there is no room in the spool for what is to be written
 	attempts  map[int]bool // by task: true once its starter has ended
+	verdict   *verdict     // once all its tasks have ended
+}
+
+// verdict is how a job ends whose tasks have ended.
+type verdict struct {
+	result  spool.Result
+	outcome wlm.Outcome
+	reason  string
 }
 
 // stop is why a job is ended by force, and since when it is.

@@ -141,6 +141,8 @@ func (m *Manager) claim(j *job) bool {
 	case m.again(j, "taking the gang's claim", err):
 	case err == nil:
 		return true
+	case spool.IsFull(err) && j.Stop != nil: // without a claim nobody has started anything
+		m.log(j, "ending a job that never started", m.end(j, j.Stop.Outcome, j.Stop.Reason))
 	case errors.Is(err, spool.ErrClaimed): // a duplicate does nothing, and that is no failure
 		m.log(j, "ending a duplicate", m.end(j, wlm.OutcomeCompleted, err.Error()))
 	default:
@@ -190,41 +192,49 @@ func (m *Manager) enforce(j *job, tasks []task) {
 // finish closes a job of which no task runs any more. agents is their highest
 // exit status, which has the last word over the pods'; lost tells that some ended together with the machine.
 func (m *Manager) finish(j *job, tasks []task, agents int, lost bool) {
-	if j.Boot == m.boot {
-		// What a starter that was killed has left behind.
-		m.log(j, "killing what is left of a job", each(tasks, task.kill))
+	if j.verdict == nil {
+		if j.Boot == m.boot {
+			// What a starter that was killed has left behind.
+			m.log(j, "killing what is left of a job", each(tasks, task.kill))
+		}
+		j.verdict = m.judge(j, agents, lost)
 	}
-	dir := spool.Dir(j.Request.Dir)
-	result, err := launch.Outcome(dir, agents, m.now())
-	m.log(j, "finding a job's exit code", err)
-	outcome, reason := wlm.OutcomeCompleted, ""
-	switch {
-	case j.Stop != nil:
-		outcome, reason = j.Stop.Outcome, j.Stop.Reason
-	case lost:
-		outcome, reason = wlm.OutcomeNodeFailure, "the machine was restarted"
-	case result.ExitCode != 0:
-		outcome, reason = wlm.OutcomeFailed, "NonZeroExitCode"
-	}
-	if j.Stop != nil || lost {
-		result.Message = reason
-	}
-	if outcome == wlm.OutcomeFailed || outcome == wlm.OutcomeNodeFailure {
-		result.ExitCode = cmp.Or(result.ExitCode, 1)
-	}
-	err = spool.Write(dir.Result(), result)
+	err := spool.Write(spool.Dir(j.Request.Dir).Result(), j.verdict.result)
 	if m.again(j, "writing the gang's result", err) {
 		return
 	}
 	m.log(j, "writing the gang's result", err)
-	m.log(j, "ending a job", m.end(j, outcome, reason))
+	m.log(j, "ending a job", m.end(j, j.verdict.outcome, j.verdict.reason))
 	m.poke() // for those who wait for its places
 }
 
+// judge says how a job ends.
+func (m *Manager) judge(j *job, agents int, lost bool) *verdict {
+	result, err := launch.Outcome(spool.Dir(j.Request.Dir), agents, m.now())
+	m.log(j, "finding a job's exit code", err)
+	v := &verdict{result: result, outcome: wlm.OutcomeCompleted}
+	switch {
+	case j.Stop != nil:
+		v.outcome, v.reason = j.Stop.Outcome, j.Stop.Reason
+	case lost:
+		v.outcome, v.reason = wlm.OutcomeNodeFailure, "the machine was restarted"
+	case result.ExitCode != 0:
+		v.outcome, v.reason = wlm.OutcomeFailed, "NonZeroExitCode"
+	}
+	if j.Stop != nil || lost {
+		v.result.Message = v.reason
+	}
+	if v.outcome == wlm.OutcomeFailed || v.outcome == wlm.OutcomeNodeFailure {
+		v.result.ExitCode = cmp.Or(v.result.ExitCode, 1)
+	}
+	return v
+}
+
 // again tells whether something is left to the next step because the spool has no room for
-// it: others make some, mostly.
+// it: others make some, mostly. A job that is to end waits for none: the removal of its
+// gang may be what makes it.
 func (m *Manager) again(j *job, doing string, err error) bool {
-	if !spool.IsFull(err) {
+	if !spool.IsFull(err) || j.Stop != nil {
 		j.full = time.Time{}
 		return false
 	}

@@ -37,6 +37,17 @@ func TestWhereThereIsNoRoomForANameADirectoryIsRemovedInItsPlace(t *testing.T) {
 	require.NoError(t, dir.remove(noRoom), "it has gone already")
 
 	require.NoError(t, root.Create(g))
+	tries := 0
+	require.NoError(t, dir.remove(func(from, to string) error {
+		if tries++; tries == 1 {
+			return noRoom(from, to)
+		}
+		return os.Rename(from, to)
+	}))
+	assert.Equal(t, 2, tries, "its gang.json made room for the name")
+	assert.NoDirExists(t, string(dir))
+
+	require.NoError(t, root.Create(g))
 	denied := func(from, to string) error {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EACCES}
 	}

@@ -145,12 +145,15 @@ const trash = ".trash-"
 func (d Dir) Remove() error { return d.remove(os.Rename) }
 
 func (d Dir) remove(rename func(from, to string) error) error {
-	gone := filepath.Join(filepath.Dir(string(d)), trash+filepath.Base(string(d)))
-	err := rename(string(d), gone)
+	other := filepath.Join(filepath.Dir(string(d)), trash+filepath.Base(string(d)))
+	gone, err := other, rename(string(d), other)
 	if IsFull(err) {
 		// Even a name may need room, and what is to be removed is what makes it. Without
 		// its gang.json a directory is no allocation either.
 		gone, err = string(d), os.Remove(d.Gang())
+		if (err == nil || errors.Is(err, fs.ErrNotExist)) && rename(string(d), other) == nil {
+			gone = other
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the gang's directory: %w", err)
