@@ -25,8 +25,14 @@ import (
 // noWay is a site that nobody reaches. It notes as whom that was tried.
 type noWay struct {
 	Sites
-	mu    sync.Mutex
-	tried []string
+	mu               sync.Mutex
+	tried, forgotten []string
+}
+
+func (n *noWay) Forget(user string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forgotten = append(n.forgotten, user)
 }
 
 func (n *noWay) For(_ context.Context, user string) (site.Site, error) {
@@ -127,7 +133,7 @@ func TestInventedUsersTakeNoMemory(t *testing.T) {
 // With a rule for "{namespace}" whoever makes namespaces makes users.
 func TestAUserWhoCannotBeReadIsForgottenWhenNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := mapsToAda(t.Context())
+		r, way := mapsToAda(t.Context())
 		ask := func(name string) {
 			_, err := r.people.user(name)
 			require.Error(t, err)
@@ -140,6 +146,7 @@ func TestAUserWhoCannotBeReadIsForgottenWhenNobodyAsks(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.False(t, r.people.knows("gone"))
+		assert.Equal(t, []string{"gone"}, way.forgotten, "nor is any gateway kept for it")
 		assert.True(t, r.people.knows("waiting"))
 		assert.True(t, r.people.knows("carl"), "a rule names this one")
 		ask("gone")

@@ -28,6 +28,8 @@ func (m *slow) Submit(ctx context.Context, _ translate.Request) (string, error) 
 // installed are sites where the agent is in its place.
 type installed struct{ Sites }
 
+func (installed) Forget(string) {}
+
 func (installed) Agent(_ context.Context, _, path string) (string, error) { return path, nil }
 
 func TestASubmissionThatWasGivenUpMayBeUnderWay(t *testing.T) {

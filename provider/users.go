@@ -26,6 +26,9 @@ type Sites interface {
 	For(ctx context.Context, user string) (site.Site, error)
 	// Agent is the path of the agent for a user's jobs, or the fallback.
 	Agent(ctx context.Context, user, fallback string) (string, error)
+	// Forget ends the site of a user who has no work, and waits for nothing. Whoever asks
+	// for it again gets another.
+	Forget(user string)
 }
 
 // UIDs are the numbers of the users whose jobs the workload manager is asked for. Its
@@ -214,6 +217,7 @@ func (p *people) giveUp(a *acquaintance) bool {
 		return false
 	}
 	delete(p.all, a.user.name)
+	p.sites.Forget(a.user.name) // under the lock: whoever meets the user from now on gets another
 	return true
 }
 

@@ -107,11 +107,26 @@ func (h *index) startedAgain(j Job, of Process) bool {
 	})
 }
 
+// endedAgain tells whether a job's line is that of a second end: a slurmctld that was killed
+// may have forgotten the first, which has a line as well. It looks for the job on its nodes
+// in vain, or is told to cancel what it believes to run.
+func (h *index) endedAgain(j Job) bool {
+	return slices.ContainsFunc(h.jobsOf[j.Name], func(first Job) bool {
+		return first.ID == j.ID && first.Ended.Before(j.Ended) && slices.ContainsFunc(h.Deeds, func(d Deed) bool {
+			return d.Kind == KillSlurmctld && d.At.Before(j.Ended) && first.Ended.Before(d.Until) && first.Ended.After(d.At.Add(-amnesia))
+		})
+	})
+}
+
 // forgot tells whether a slurmctld that was killed may have forgotten an allocation's job,
 // or that it has started: it was so fresh. Of a job that it has forgotten jobcomp may have
-// no line; then it was not submitted later than this.
+// no line; then it was not submitted later than this. Or it has the line of a second start,
+// and what tells of the first is the claim.
 func (h *index) forgot(d Deed, allocation string) bool {
 	fresh := func(t time.Time) bool { return t.After(d.At.Add(-amnesia)) && !t.After(d.Until) }
+	if fresh(h.dirOf[allocation].Claimed) {
+		return true
+	}
 	known, claim := false, h.claimOf[allocation]
 	for _, j := range h.jobsOf[allocation] {
 		known = known || claim == "" || j.ID == claim

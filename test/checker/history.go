@@ -107,7 +107,9 @@ type Dir struct {
 	// Groups is how many components its job has: above 1 it is heterogeneous.
 	Groups int
 	// Claims are the jobs that were seen to hold the claim, Outcomes what ended.json said.
-	Claims, Outcomes    []string
+	Claims, Outcomes []string
+	// Claimed is when the first claim says that it was taken: then its job started.
+	Claimed             time.Time
 	FirstSeen, LastSeen time.Time
 	// Ended is when ended.json was first seen, zero if it never was.
 	Ended time.Time

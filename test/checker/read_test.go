@@ -105,7 +105,7 @@ func TestRecorder(t *testing.T) {
 	}
 	write("gang.json", `{"key":"g","generation":2,"groups":3}`)
 	r.Scan(spool, at(1))
-	write("claim", `{"jobID":"7"}`)
+	write("claim", `{"jobID":"7","acquired":"2026-01-02T03:04:05Z"}`)
 	write("ended.json", `{"outcome":"Failed"}`)
 	r.Scan(spool, at(2))
 	write("ended.json", `{"outcome":"Completed"}`)
@@ -126,7 +126,7 @@ func TestRecorder(t *testing.T) {
 			{At: at(0), Phase: "Pending"},
 			{At: at(2), Phase: "Failed", Message: "Error", Code: code(3), Allocation: "x", Job: "7", Node: "hpc1"},
 		}}},
-		Dirs:  []Dir{{Allocation: "x", Gang: "g", Generation: 2, Groups: 3, Claims: []string{"7"}, Outcomes: []string{"Failed", "Completed"}, FirstSeen: at(1), LastSeen: at(3), Ended: at(2)}},
+		Dirs:  []Dir{{Allocation: "x", Gang: "g", Generation: 2, Groups: 3, Claims: []string{"7"}, Claimed: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Outcomes: []string{"Failed", "Completed"}, FirstSeen: at(1), LastSeen: at(3), Ended: at(2)}},
 		Deeds: []Deed{{Kind: KillAgent}}, Sightings: 1, Scans: 3,
 	}, h)
 }

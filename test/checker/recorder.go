@@ -113,8 +113,14 @@ func (r *Recorder) Scan(spool string, at time.Time) {
 			r.dirs[name] = d
 		}
 		d.LastSeen = at
-		var claim struct{ JobID string }
+		var claim struct {
+			JobID    string
+			Acquired time.Time
+		}
 		if readJSON(filepath.Join(path, "claim"), &claim) && !slices.Contains(d.Claims, claim.JobID) {
+			if len(d.Claims) == 0 {
+				d.Claimed = claim.Acquired
+			}
 			d.Claims = append(d.Claims, claim.JobID)
 		}
 		var ended struct{ Outcome string }

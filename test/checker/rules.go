@@ -243,7 +243,7 @@ func accounted(h *index) (found []string) {
 		}
 		runs := h.processesOf[pods[0].UID]
 		for _, j := range h.jobsOf[allocation] {
-			if j.ID != h.claimOf[allocation] || len(runs) != 1 || runs[0].Ended.IsZero() || h.startedAgain(j, runs[0]) {
+			if j.ID != h.claimOf[allocation] || len(runs) != 1 || runs[0].Ended.IsZero() || h.startedAgain(j, runs[0]) || h.endedAgain(j) {
 				continue
 			}
 			if j.Code != runs[0].Code || j.Signal != 0 {

@@ -250,6 +250,10 @@ func TestWhatADeedExplains(t *testing.T) {
 			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
 			h.Jobs[1].Submitted, h.Jobs[1].Started, h.Jobs[1].State = at(-60), at(-59), "NODE_FAIL"
 		},
+		"slurmctld forgot a start, and jobcomp has the second": func(h *History) {
+			h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}}
+			h.Jobs[1].Submitted, h.Jobs[1].Started, h.Dirs[1].Claimed = at(-60), at(5.5), at(3)
+		},
 		"slurmctld forgot": func(h *History) { h.Deeds = []Deed{{Kind: KillSlurmctld, At: at(4), Until: at(5)}} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,6 +323,21 @@ func TestExpand(t *testing.T) {
 	} {
 		assert.Equal(t, want, expand(list), list)
 	}
+}
+
+// TestASecondEndSaysNothingOfTheFirst: a slurmctld that was killed may have forgotten that a
+// job has ended, and ends it once more.
+func TestASecondEndSaysNothingOfTheFirst(t *testing.T) {
+	h := healthy()
+	again := h.Jobs[1]
+	again.State, again.Code, again.Signal, again.Ended = "NODE_FAIL", 0, 1, h.Jobs[1].Ended.Add(20*time.Second)
+	h.Jobs = append(h.Jobs, again)
+	kill := []Deed{{Kind: KillSlurmctld, At: h.Jobs[1].Ended.Add(4 * time.Second), Until: h.Jobs[1].Ended.Add(6 * time.Second)}}
+	assert.NotEmpty(t, Check(h), "without a kill it is a fault")
+	h.Deeds = kill
+	assert.Empty(t, Check(h))
+	h.Jobs[1].Code = 9
+	assert.NotEmpty(t, Check(h), "the first must be true all the same")
 }
 
 // TestASecondStartSaysNothingOfTheFirst: a slurmctld that was killed may have forgotten that

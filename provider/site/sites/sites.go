@@ -103,6 +103,23 @@ func (s *Sites) open(user string) (opened, error) {
 	return o, nil
 }
 
+// Forget ends a user's gateway, in the background. Whoever asks for the site again gets
+// another.
+func (s *Sites) Forget(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.known[user]
+	if !ok {
+		return
+	}
+	delete(s.known, user)
+	go func() {
+		if err := errors.Join(o.keeper.Close(), o.gateway.close()); err != nil {
+			s.log.Error("ending a gateway that nobody needs", "user", user, "error", err.Error())
+		}
+	}()
+}
+
 // Close ends all gateways.
 func (s *Sites) Close() error {
 	s.mu.Lock()

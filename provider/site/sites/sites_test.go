@@ -120,7 +120,15 @@ func TestNothingIsLeftOfAUserWithoutWork(t *testing.T) {
 		_, err := its.DialContext(t.Context(), "tcp", config.SSH.Address)
 		return err != nil && assert.ErrorIs(t, err, site.ErrUnreachable)
 	}, 20*time.Second, 10*time.Millisecond)
-	assert.NotEqual(t, first, sitetest.Gateway(t, its), "and it comes back")
+	second := sitetest.Gateway(t, its)
+	assert.NotEqual(t, first, second, "and it comes back")
+	s.Forget(one.Name)
+	s.Forget("nobody")
+	assert.Eventually(t, func() bool { return !sitetest.Running(second) }, 20*time.Second, 10*time.Millisecond)
+	another, err := s.For(t.Context(), one.Name)
+	require.NoError(t, err)
+	assert.NotSame(t, its, another)
+	assert.NotEqual(t, second, sitetest.Gateway(t, another))
 }
 
 func TestTheOwnUser(t *testing.T) {
