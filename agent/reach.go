@@ -151,10 +151,12 @@ var errHopeless = errors.New("another pod is missing")
 
 // reach tells why a pod cannot take ranks, "" if it can or does not matter.
 func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) string {
-	began := time.Now()
+	began, unbegun := time.Now(), false
 	for {
 		state, err := s.stateOf(ctx, pod.Slot, ssh)
 		var unreachable net.Error
+		// What the question before told holds for one that the end of the wait has cut short.
+		unbegun = err == nil || errors.Is(err, errSilent) || unbegun && ctx.Err() != nil
 		why := ""
 		switch {
 		case err == nil && state == podRunning, errors.Is(context.Cause(ctx), errHopeless):
@@ -162,8 +164,8 @@ func (s *slot) reach(ctx context.Context, pod launcher.Pod, ssh spool.SSH) strin
 		case err == nil && state == podEnded:
 			return "its pod has ended"
 		case errors.Is(err, errSilent) && s.hasPod(pod.Slot):
-			why = "its agent does not answer"
-		case err == nil, errors.Is(err, errSilent):
+			why, unbegun = "its agent does not answer", false
+		case unbegun:
 			why = fmt.Sprintf("its pod has not started within %s", time.Since(began).Round(time.Second))
 		case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, sshclient.ErrInterrupted):
 			why = fmt.Sprintf("its agent does not answer (%v)", err)
