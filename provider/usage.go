@@ -25,6 +25,7 @@ const (
 	// usageNews is how long a call waits for the first measurement of containers that have
 	// just started, and usageYoung how long ago that is at most: who sees that a pod is ready
 	// may ask at once what its containers use, and an agent measures when it has told of them.
+	// A file is read again every usagePace: some sites' filesystems tell of no changes.
 	usageNews  = time.Second
 	usageYoung = 3 * time.Second
 	usagePace  = 100 * time.Millisecond
@@ -86,8 +87,8 @@ func (u *usageReader) Usages(ctx context.Context) ([]kubelet.PodUsage, error) {
 	return usages, nil
 }
 
-// await reads a pod's measurement, again until some time if containers lack in it that have
-// just started.
+// await reads a pod's measurement, again until some time if containers that have just started
+// are missing from it.
 func (u *usageReader) await(ctx context.Context, until time.Time, a *allocation, slot int, pod *corev1.Pod) spool.Usage {
 	for {
 		usage, err := u.read(ctx, a, slot, pod)
